@@ -376,7 +376,10 @@ fn hostile_names_are_text() {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "prints a measurement for interested readers")]
+#[expect(
+    clippy::print_stdout,
+    reason = "prints a measurement for interested readers"
+)]
 fn ten_thousand_findings_are_all_shown_and_searchable() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);

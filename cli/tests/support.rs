@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 #[path = "../../tests/support/published.rs"]
-#[expect(unreachable_pub, reason = "other crates that include this file need it to be public")]
+#[expect(
+    unreachable_pub,
+    reason = "other crates that include this file need it to be public"
+)]
 pub(crate) mod published;
 
 /// Runs the planted tests `tests`, and returns the directory of the run, which is in `base`.

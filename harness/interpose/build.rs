@@ -10,8 +10,8 @@ fn main() {
     }
 }
 
-/// Whether this crate defines symbols: only if the definitions after ours can be found, and no
-/// other library must be the first to see a thread start.
+/// Whether this crate defines symbols. It does so only if the definitions after ours can be found
+/// and no other library has to be the first to see a thread start.
 fn interposes() -> bool {
     let cfg = |name: &str| env::var(format!("CARGO_CFG_{name}"));
     let is = |name: &str, value: &str| cfg(name).is_ok_and(|known| known == value);
@@ -19,14 +19,15 @@ fn interposes() -> bool {
 
     is("TARGET_OS", "linux")
         && is("TARGET_ENV", "gnu")
-        // `dlsym` and the trampolines are in assembler.
+        // `dlsym` and the trampolines are written in assembler.
         && (is("TARGET_ARCH", "x86_64") || is("TARGET_ARCH", "aarch64"))
         && is("TARGET_POINTER_WIDTH", "64")
         && is("TARGET_ENDIAN", "little")
         // A static C library has only one definition of each function, so there is no next one.
         && !features.split(',').any(|name| name == "crt-static")
-        // Sanitizers intercept `pthread_create` themselves, and some of them call through
-        // pointers; cargo reports each one that rustc uses. Miri has its own versions of both.
+        // Sanitizers intercept `pthread_create` themselves, and some of them call through pointers.
+        // Cargo sets this variable for each sanitizer that rustc uses. Miri has its own versions of
+        // both functions.
         && cfg("SANITIZE").is_err()
         && cfg("MIRI").is_err()
         // Users can switch it off with RUSTFLAGS="--cfg gpu_leak_interpose_off".

@@ -1,4 +1,5 @@
-//! The interface for this project's own benchmarks: the harness without a test. Outside SemVer.
+//! The interface for this project's own benchmarks, which use the harness without a test. It is not
+//! covered by SemVer.
 
 use crate::api;
 use crate::ledger::StackId;
@@ -6,7 +7,7 @@ use crate::report::check_report::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
 use crate::{Scope, capture, device, observe};
 
-/// Does what the first check of a process does: starts to accept reports from sources.
+/// Does what the first check of a process does: begins to accept reports from sources.
 pub fn start() {
     observe::listen();
     let _ = api::begin_check();
@@ -22,13 +23,13 @@ pub fn without_stacks() {
     capture::without_stacks();
 }
 
-/// Returns this thread's backtrace, as a wrapper captures it.
+/// Returns this thread's backtrace, captured in the same way as by a wrapper.
 #[must_use]
 pub fn stack() -> StackId {
     capture::stack()
 }
 
-/// Returns the backtrace that the exact unwinder alone captures.
+/// Returns this thread's backtrace, captured by the exact unwinder alone.
 #[must_use]
 pub fn exact_stack() -> StackId {
     capture::exact_stack()

@@ -7,16 +7,16 @@ use crate::options::Options;
 /// One annotated test.
 #[derive(Debug)]
 pub struct Case {
-    /// Its full path, starting with the crate: `train::optim::adam_frees_everything`. For a
-    /// program's `main` it is the program's name.
+    /// The full path of the test, beginning with the crate: `train::optim::adam_frees_everything`.
+    /// For a program's `main`, this is the name of the program.
     pub path: &'static str,
-    /// Its source location and the names that cargo gives to its package and target.
+    /// The test's source location, and the names that cargo gives to its package and target.
     pub origin: Origin,
-    /// The options of its attribute.
+    /// The options of the test's attribute.
     pub options: Options,
-    /// `#[should_panic]`, which the attribute takes over from libtest.
+    /// The test's `#[should_panic]`, which the attribute handles in place of libtest.
     pub should_panic: Option<ShouldPanic>,
-    /// `#[ignore]`.
+    /// Whether the test has `#[ignore]`.
     pub ignored: bool,
     /// The test's body.
     pub body: fn() -> ExitCode,
@@ -54,7 +54,7 @@ impl Case {
 /// The argument of `#[should_panic]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShouldPanic {
-    /// A part of the panic message; `None` accepts any panic.
+    /// A text that the panic message must contain; `None` accepts any panic.
     pub expected: Option<&'static str>,
 }
 

@@ -1,5 +1,5 @@
-//! The interface that `cargo gpu-leak` uses in addition to the report's data. Outside SemVer: the
-//! command and the library are released together.
+//! What `cargo gpu-leak` uses in addition to the data of reports. This is not covered by SemVer,
+//! because the command and the library are released together.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,22 +21,22 @@ pub use crate::report::begin_named;
 use crate::report::check_report::{CheckStatus, Reason, Report};
 pub use crate::suppressions::Suppression;
 
-/// Whether a pattern of an entry's `tests` is for this test.
+/// Whether a pattern in the `tests` of an entry matches this test.
 #[must_use]
 pub fn is_for_test(pattern: &str, test: &str) -> bool {
     wildmatch::WildMatch::new(pattern).matches(test)
 }
 
-/// The features that a test program contains.
+/// What a test program contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// This library, which then watches the program from inside.
+    /// Whether it contains this library, which then watches the program from inside.
     pub harness: bool,
-    /// Allocators that report through `gpu-leak-hooks`.
+    /// Whether it contains allocators that report through `gpu-leak-hooks`.
     pub hooks: bool,
 }
 
-/// Returns the features that the program at `path` contains, as its ELF notes show; none if it
+/// Returns what the program at `path` contains, judging by its ELF notes; nothing if the file
 /// cannot be read.
 #[cfg(all(
     target_os = "linux",
@@ -57,7 +57,7 @@ pub fn contents(path: &Path) -> Contents {
     }
 }
 
-/// Nothing is known about programs of other systems.
+/// On other systems, nothing is known about programs.
 #[cfg(not(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -67,8 +67,9 @@ pub fn contents(_path: &Path) -> Contents {
     Contents::default()
 }
 
-/// Returns the report on the test program `name` at `path`, whose allocators report without a
-/// receiver, and its outcome according to the run's policy.
+/// Returns the report on the test program `name` at `path`, whose allocators report their blocks
+/// although no harness receives the reports. The report includes its outcome according to the run's
+/// policy.
 #[must_use]
 pub fn unheard_allocators(name: &str, path: &str) -> Report {
     let subject = Subject {
@@ -86,7 +87,7 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
         )),
         ..Report::about(subject, CheckStatus::NotMeasured)
     };
-    // Every check reports a wrong setting.
+    // A wrong setting is ignored here, because every check reports it.
     let settings = CheckSettings::of(name, None, &Options::DEFAULT, &[]).unwrap_or_default();
     Report {
         outcome: Some(weigh(&report, &settings.policy, None)),
@@ -94,7 +95,7 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
     }
 }
 
-/// Whether the file at `path` is a recording, judged by its first line.
+/// Whether the file at `path` is a recording, judging by its first line.
 #[must_use]
 pub fn is_recording(path: &Path) -> bool {
     let mut start = Vec::new();
@@ -109,13 +110,13 @@ pub fn is_recording(path: &Path) -> bool {
 pub struct Machine {
     /// The CUDA version that the driver supports, or why there is none.
     pub driver: Result<String, String>,
-    /// For example `cuda:0 NVIDIA H200`.
+    /// The devices, for example `cuda:0 NVIDIA H200`.
     pub devices: Vec<String>,
-    /// Whether the driver's calls are intercepted here, or why not.
+    /// Whether the driver's calls are intercepted in this process, or why they are not.
     pub heard: Result<(), Reason>,
 }
 
-/// Examines the machine as a check would, and initialises the driver.
+/// Examines the machine in the same way as a check. Initialises the driver.
 #[must_use]
 pub fn machine() -> Machine {
     let missing = contexts::missing();

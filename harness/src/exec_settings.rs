@@ -4,34 +4,34 @@ use std::env;
 
 use serde::{Deserialize, Serialize};
 
-/// The variable through which the command passes settings to the library in a program.
+/// The environment variable through which the command passes settings to the library in a program.
 pub const VARIABLE: &str = "GPU_LEAK_INJECT";
 
 /// The settings that the command passes to the library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// The name of the process in reports; if there is none, its command line.
+    /// The name of the process in reports. Without it, reports use the command line.
     pub name: Option<String>,
-    /// The command that runs it again.
+    /// The command that runs the process again.
     pub again: Option<String>,
-    /// Milliseconds from one snapshot to the next.
+    /// The time from one snapshot to the next, in milliseconds.
     pub every_ms: Option<u64>,
-    /// The signal that asks for a snapshot.
+    /// The signal that requests a snapshot.
     pub signal: Option<i32>,
-    /// Only a child of the process with this id is watched.
+    /// If set, only a child of the process with this id is watched.
     pub child_of: Option<u32>,
-    /// Whether the process is a test; if so, the run's policy decides whether it fails, and
-    /// resources kept by a static are first use.
+    /// Whether the process is a test. If so, the run's policy decides whether it fails, and
+    /// resources that a static keeps are first use.
     pub is_test: bool,
-    /// The process that starts a program that contains this library. The program's copy watches the
-    /// program, since it receives the allocators' reports; the preloaded one watches the program's
-    /// child processes.
+    /// The id of the process that starts a program that contains this library. The program's own
+    /// copy watches the program, because it receives the reports of the allocators. The preloaded
+    /// copy watches the program's child processes.
     pub contained_in_child_of: Option<u32>,
 }
 
 impl Settings {
-    /// Returns the settings for the preloaded library, or `None` if it is not to watch this
+    /// Returns the settings for the preloaded library; `None` if that library should not watch this
     /// process.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
@@ -40,8 +40,8 @@ impl Settings {
         (is_meant && !settings.is_contained()).then_some(settings)
     }
 
-    /// Returns the settings for the copy of this library that the program itself contains, or
-    /// `None` if it is not to watch this process.
+    /// Returns the settings for the copy of this library that the program itself contains; `None`
+    /// if that copy should not watch this process.
     pub(crate) fn of_this_program() -> Option<Self> {
         Self::read().filter(Self::is_contained)
     }
@@ -58,15 +58,15 @@ impl Settings {
     ///
     /// # Panics
     ///
-    /// Never: numbers and text can always be written as JSON.
+    /// This never panics, because numbers and text can always be written as JSON.
     #[must_use]
     pub fn to_value(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings can be written as JSON")
     }
 }
 
-/// Whether the library for unmodified programs is active in this process, or will be once its
-/// driver is initialised.
+/// Whether the library for unmodified programs is active in this process, or will be active once
+/// the driver is initialised.
 pub(crate) fn is_here() -> bool {
     Settings::of_this_process().is_some()
 }

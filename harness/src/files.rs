@@ -1,9 +1,9 @@
-//! Files and directories that other users of the machine can reach too.
+//! Files and directories that other users of the machine can reach as well.
 
 use std::fs::OpenOptions;
 use std::path::Path;
 
-/// Returns options that do not follow a symbolic link: in a directory that others can write to, a
+/// Returns options that do not follow symbolic links. In a directory to which others can write, a
 /// link could lead to any file.
 pub(crate) fn through_no_link() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "there is no such option"))]
@@ -13,9 +13,9 @@ pub(crate) fn through_no_link() -> OpenOptions {
     options
 }
 
-/// Returns `directory` and its ancestors, up to the first one in which users other than the owner
-/// and the system can create files. A file in `/tmp` may belong to anyone, even if the user works
-/// in a directory inside `/tmp`.
+/// Returns `directory` and its ancestors, up to but not including the first one in which users
+/// other than the owner and the system can create files. A file in `/tmp` may belong to anyone,
+/// even if the user works in a directory inside `/tmp`.
 pub(crate) fn own_ancestors(directory: &Path) -> impl Iterator<Item = &Path> {
     let innermost = Access::of(directory);
     let mut around = directory.ancestors();
@@ -29,12 +29,13 @@ pub(crate) fn own_ancestors(directory: &Path) -> impl Iterator<Item = &Path> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
     owner: u32,
-    /// Whether every user can.
+    /// Whether every user can create files in it.
     by_all: bool,
 }
 
 impl Access {
-    /// Returns `None` if the directory does not exist or the file system has no such owners.
+    /// Returns the access to `directory`; `None` if the directory does not exist or the file system
+    /// has no owners of this kind.
     #[cfg(unix)]
     fn of(directory: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
@@ -51,8 +52,8 @@ impl Access {
         None
     }
 
-    /// Whether everyone who can write here is the system or can also write to the directory
-    /// `inside`.
+    /// Whether everyone who can write to this directory is the system, or can also write to the
+    /// directory `inside`.
     fn is_no_wider(self, inside: Option<Self>) -> bool {
         const SYSTEM: u32 = 0;
 
@@ -73,13 +74,13 @@ mod tests {
             (access(1000, false), true),
             (access(0, false), true),
             (access(1001, false), false),
-            // The permissions of `/tmp`.
+            // These are the permissions of `/tmp`.
             (access(0, true), false),
         ] {
             assert_eq!(outer.is_no_wider(package), trusted, "{outer:?}");
         }
-        // A file system mounted from another machine can look like this, including the package's
-        // own directory.
+        // Everything in a file system that is mounted from another machine may look like this,
+        // including the package's own directory.
         assert!(access(0, true).is_no_wider(Some(access(0, true))));
         assert!(!access(1000, false).is_no_wider(None), "of nobody known");
     }

@@ -1,12 +1,12 @@
-//! Fuzz targets, one function each, which panic if a property does not hold. They are not part of
-//! the published library: only its own tests and the targets of `fuzz/` have them.
+//! Fuzz targets. Each is a function that panics if a property does not hold. They are not part of
+//! the published library: only the tests of this crate and the targets in `fuzz/` use them.
 
 pub use crate::check::fuzz::recording;
 pub use crate::config::fuzz::{config, variables};
 pub use crate::report::fuzz::{patterns, run_file, sites};
 
-/// Input: sizes and durations. A valid one can be formatted again, and the result has the same
-/// value.
+/// The input consists of sizes and durations. A valid one can be formatted, and the result has the
+/// same value.
 ///
 /// # Panics
 ///
@@ -27,7 +27,7 @@ pub fn units(input: &[u8]) {
     }
 }
 
-/// Whether nothing in `text` could control a terminal or change the direction of a line.
+/// Whether `text` contains nothing that could control a terminal or change the direction of a line.
 pub(crate) fn is_fit_to_print(text: &str) -> bool {
     text.chars().all(|character| {
         character == '\n'

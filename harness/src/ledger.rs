@@ -1,13 +1,13 @@
 //! The ledger of this process, and the names in findings: places, layers and kinds of resources.
 //!
-//! The ledger is the table of live resources, a pure function of a stream of events. It knows
-//! nothing of CUDA and calls nothing outside the process.
+//! The ledger is the table of live resources. It is a pure function of a stream of events, knows
+//! nothing of CUDA, and calls nothing outside the process.
 
 use std::sync::LazyLock;
 
-// The types that findings consist of.
+// These types appear in findings.
 pub use gpu_leak_core::ledger::{Amount, Kind, Layer, Place, PoolName};
-// The ledger itself, which the command and the tests of this crate use.
+// This is the ledger itself, which the command and the tests of this crate use.
 #[doc(hidden)]
 pub use gpu_leak_core::ledger::{
     Anomaly, ContextEntry, Counted, Curve, Event, FailedCall, GraphUsage, Holding, InTurn, Ledger,

@@ -44,13 +44,13 @@ pub use check::{
     gpu_available, max_memory_allocated, memory_allocated, memory_reserved, memory_summary, run,
     settle_with, snapshot,
 };
-// These are for the tests' own code; the code under test uses `gpu_leak_hooks` directly.
+// These are for the tests' own code. The code under test uses `gpu_leak_hooks` directly.
 pub use gpu_leak_hooks::{allow, hand_over};
 pub use ledger::Place;
 pub use options::OnLeak;
 
-/// Writes the `main` of a test target without libtest (`harness = false`). It runs every checked
-/// test of the program, with libtest's command line and output.
+/// Defines `main` for a test target without libtest (`harness = false`). This `main` runs every
+/// checked test of the program, with libtest's command line and output.
 ///
 /// ```toml
 /// [dev-dependencies]
@@ -70,8 +70,8 @@ pub use options::OnLeak;
 ///
 /// Filters, `--exact`, `--skip`, `--list`, `--ignored`, `--include-ignored` and `--test-threads`
 /// have the same meaning as in libtest. Output is never captured, so `--nocapture` changes nothing.
-/// nextest runs such a target like any other. Functions with only `#[test]` are not compiled in
-/// such a target.
+/// nextest runs such a target like any other target. Functions that only have `#[test]` are not
+/// compiled in such a target.
 #[cfg(feature = "main")]
 #[macro_export]
 macro_rules! main {
@@ -82,7 +82,7 @@ macro_rules! main {
     };
 }
 
-/// Writes the `main` of a test target without libtest. Requires the feature `main`.
+/// Defines `main` for a test target without libtest. Requires the feature `main`.
 #[cfg(not(feature = "main"))]
 #[macro_export]
 macro_rules! main {
@@ -97,9 +97,9 @@ macro_rules! main {
 
 /// Runs a function once, before the first check of the process.
 ///
-/// Resources that a suite creates once and keeps (a device, a library's handle, a plan cache) would
-/// be reported as `first-use` by whichever test runs first. If they are created in a warm-up, they
-/// exist before every test.
+/// A suite may create resources once and keep them: a device, a library's handle, a plan cache.
+/// Whichever test runs first would report them as `first-use`. If they are created in a warm-up,
+/// they exist before every test.
 ///
 /// ```
 /// #[gpu_leak_check::warmup]
@@ -108,8 +108,9 @@ macro_rules! main {
 /// }
 /// ```
 ///
-/// Every warm-up of a program runs once, on its own thread, in the order of the paths. If one
-/// panics, the check that was about to begin fails and names it.
+/// Every warm-up of a program runs once, on its own thread. Warm-ups run in the order of their
+/// paths. If a warm-up panics, the check that was about to begin fails, and its message names the
+/// warm-up.
 pub use gpu_leak_check_macros::warmup;
 
 /// Fails a test that leaves GPU memory or GPU objects behind.
@@ -124,10 +125,10 @@ pub use gpu_leak_check_macros::warmup;
 /// }
 /// ```
 ///
-/// Place it above every other attribute of the test, so that it wraps everything that they create:
-/// an async runtime (`#[tokio::test]`), the cases and fixtures of `#[rstest]`, a lock of
-/// `#[serial]`. If none of them is a test attribute, it adds `#[test]` itself. `#[should_panic]`
-/// and `#[ignore]` keep their usual meaning, and a test may return a [`Result`].
+/// Place this attribute above every other attribute of the test, so that it wraps everything that
+/// they create: an async runtime (`#[tokio::test]`), the cases and fixtures of `#[rstest]`, a lock
+/// of `#[serial]`. If none of them is a test attribute, this attribute adds `#[test]` itself.
+/// `#[should_panic]` and `#[ignore]` keep their usual meaning, and a test may return a [`Result`].
 ///
 /// # Options
 ///
@@ -166,10 +167,10 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `allow`
 ///
-/// May be repeated. Each `allow` has a reason, which the report shows next to the bytes. The
-/// pattern is matched against the whole backtrace of a finding: `fn:` against its functions,
-/// `file:` against their source files, `lib:` against the libraries. `fingerprint:` matches the
-/// fingerprint in a run file. `kind` and `up_to` (bytes, per test) are optional.
+/// This option may be repeated. Each `allow` has a reason, which the report shows next to the
+/// bytes. The pattern is matched against the whole backtrace of a finding: `fn:` against its
+/// functions, `file:` against their source files, `lib:` against the libraries. `fingerprint:`
+/// matches the fingerprint in a run file. `kind` and `up_to` (bytes, per test) are optional.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -195,11 +196,12 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## Budgets
 ///
-/// `max_allocated` limits the bytes that the test holds at any one time, `max_total_allocated` the
-/// bytes of all its allocations together, freed or not, `max_reserved` the bytes that an allocator
-/// reserves beyond what it held before, and `max_allocation_count` the number of allocations. Each
-/// applies per device, is inclusive, and holds whether or not everything is freed. They apply to
-/// the driver, or to the allocator that `layer` names.
+/// `max_allocated` limits the bytes that the test holds at any one time. `max_total_allocated`
+/// limits the bytes of all its allocations together, freed or not. `max_reserved` limits the bytes
+/// that an allocator reserves beyond what it held before, and `max_allocation_count` limits the
+/// number of allocations. Each budget applies per device and is inclusive, and it applies whether
+/// or not everything is freed. Budgets are for the driver or, with `layer`, for the allocator that
+/// this option names.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -254,9 +256,9 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `peaks`
 /// The report lists the memory that was live at the peak of each layer, by source line, with the
-/// calls that allocated it; the lines add up to the peak, to the byte. It also lists allocations
-/// that could share one buffer. `cargo gpu-leak test --peaks` turns this on for all tests. A test
-/// that exceeds `max_allocated` always lists its lines.
+/// calls that allocated it. The lines add up to the peak, to the byte. The report also lists
+/// allocations that could share one buffer. `cargo gpu-leak test --peaks` turns this on for all
+/// tests. A test that exceeds `max_allocated` always lists its lines.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -279,8 +281,8 @@ pub use gpu_leak_check_macros::warmup;
 /// ## `needs_gpu`
 ///
 /// With `without_gpu = "skip"` in the configuration file, or `GPU_LEAK_CHECK_WITHOUT_GPU=skip`, the
-/// bodies of checked tests do not run on a machine without a GPU. A test of an allocator that needs
-/// no GPU can declare this, and then runs everywhere:
+/// bodies of checked tests do not run on a machine without a GPU. The test of an allocator that
+/// needs no GPU can say so with this option, and then runs everywhere:
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -291,15 +293,16 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `parallel` and `isolate`
 ///
-/// By default checked tests take turns, however many threads libtest uses. Tests with `parallel`
-/// run together, and each is judged by the allocations of its own threads. An allocator's reserved
-/// memory has no owner, so it is judged only if no other check ran at the same time. Work that
-/// moves to threads of an existing pool must take its [`Scope`] along.
+/// By default, checked tests take turns, no matter how many threads libtest uses. Tests with
+/// `parallel` run together, and each is judged by the allocations of its own threads. An
+/// allocator's reserved memory has no owner, so it is judged only if no other check ran at the same
+/// time. Work that moves to threads of an existing pool must take its [`Scope`] along.
 ///
-/// With `isolate` the test runs in its own process: the same test binary, started again for this
-/// one test. Its output and outcome become those of the test. If a signal or `exit` ends that
-/// process inside the test, the test fails and says how the process ended. `isolate` has no effect
-/// under nextest, which runs each test in its own process anyway, or inside another check.
+/// With `isolate`, the test runs in its own process: the same test binary, started again for this
+/// one test. The output and the outcome of that process become those of the test. If a signal or
+/// `exit` ends that process inside the test, the test fails and says how the process ended.
+/// `isolate` has no effect under nextest, which runs each test in its own process anyway, or inside
+/// another check.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -314,8 +317,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `warmup`
 ///
-/// The number of runs before the first one that is judged. Create resources shared by a whole suite
-/// in a [`warmup`](macro@warmup) function.
+/// The number of runs before the first run that is judged. Create resources that a whole suite
+/// shares in a [`warmup`](macro@warmup) function.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -342,8 +345,8 @@ pub use gpu_leak_check_macros::warmup;
 /// # On a module
 ///
 /// Every test in an inline module and in the modules inside it is checked with the module's
-/// options. An option in a test's own attribute overrides the module's. Functions that are not
-/// tests are not changed, and neither are items that a macro call (`proptest! { … }`) generates.
+/// options. An option in a test's own attribute overrides that of the module. Functions that are
+/// not tests are left unchanged, and so are items that a macro call (`proptest! { … }`) generates.
 /// Names in an option's value are resolved inside the module.
 ///
 /// ```
@@ -362,11 +365,11 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// # On `main`
 ///
-/// The whole program is one check, named after its binary. The report is printed at its end, on
-/// standard error. The exit code is the program's own if it failed, 1 for findings and 2 for wrong
-/// settings. `main` runs on its own thread, and runs once more if something was left, so that
-/// resources that a program creates once and keeps are not reported as leaks. Use `confirm = false`
-/// for programs that cannot run twice.
+/// The whole program is one check, which is named after the binary. The report is printed on
+/// standard error when the program ends. The exit code is the program's own if the program failed,
+/// 1 for findings, and 2 for wrong settings. `main` runs on its own thread, and runs once more if
+/// something was left, so that resources that a program creates once and keeps are not reported as
+/// leaks. Use `confirm = false` for programs that cannot run twice.
 ///
 /// ```no_run
 /// # use gpu_leak_check::gpu_leak_check;

@@ -1,6 +1,6 @@
-//! Reports from other allocators and GPU APIs to the harness. The harness itself sees every call to
-//! the CUDA driver. Resources that it cannot see, such as the blocks of a caching allocator or
-//! those of a device that is not CUDA's, are reported here:
+//! Reports to the harness, made by other allocators and GPU APIs. The harness itself sees every
+//! call to the CUDA driver. Resources that it cannot see, such as the blocks of a caching allocator
+//! or of a device that does not use CUDA, are reported here:
 //!
 //! ```
 //! use gpu_leak_check::{Place, observe::Source};
@@ -35,14 +35,14 @@ use crate::sync::{Mutex, OnceLock, locked};
 /// Whether any check has begun in this process.
 static LISTENING: AtomicBool = AtomicBool::new(false);
 
-/// The function to call before the first report.
+/// The function to call before each report of an allocation.
 static BEFORE: OnceLock<fn(u64)> = OnceLock::new();
 
 /// The source directories of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME`. It is the
-/// same as `gpu_leak_hooks::Source`, for code that can use this crate.
+/// counterpart of `gpu_leak_hooks::Source` for code that can use this crate.
 ///
 /// An address identifies one live block, regardless of its place. If different places can have
 /// equal addresses, use [`PlacedSource`].
@@ -61,18 +61,19 @@ impl Source {
         Self(gpu_leak_hooks::Source::new(name, own_sources))
     }
 
-    /// Returns the layer that this source reports for.
+    /// Returns the layer for which this source reports.
     ///
     /// # Panics
     ///
-    /// Like [`Layer::allocator`].
+    /// Panics under the same conditions as [`Layer::allocator`].
     pub fn layer(&self) -> Layer {
         layer(&self.0).unwrap_or_else(|| Layer::allocator(self.0.name))
     }
 
     /// Reports that `bytes` were allocated at `address`. Call it after the allocation. If the
     /// allocator also has a probe, call it before releasing the lock under which the probe reads
-    /// its sum: a block that is counted but not yet reported looks like one that is never reported.
+    /// its sum. Otherwise, a block that is counted but not yet reported looks like a block that is
+    /// never reported.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -89,8 +90,8 @@ impl Source {
     }
 }
 
-/// Like [`Source`], for an allocator with one address space per device: the same address may be in
-/// use on two devices, and a free names the device.
+/// Like [`Source`], but for an allocator with one address space per device. The same address may be
+/// in use on two devices, so a free names the device.
 ///
 /// ```
 /// use gpu_leak_check::{Place, observe::PlacedSource};
@@ -113,11 +114,11 @@ impl PlacedSource {
         Self(gpu_leak_hooks::PlacedSource::new(name, own_sources))
     }
 
-    /// Returns the layer that this source reports for.
+    /// Returns the layer for which this source reports.
     ///
     /// # Panics
     ///
-    /// Like [`Layer::allocator`].
+    /// Panics under the same conditions as [`Layer::allocator`].
     pub fn layer(&self) -> Layer {
         let source = self.0.source();
         layer(source).unwrap_or_else(|| Layer::allocator(source.name))
@@ -141,10 +142,10 @@ impl PlacedSource {
     }
 }
 
-/// Returns the layer that an allocator reports for, or `None` if storing its name would report an
-/// allocation.
+/// Returns the layer for which an allocator reports; `None` if storing the layer's name would
+/// itself report an allocation.
 fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
-    // Relaxed is enough: the layer behind a number never changes.
+    // Relaxed is sufficient, because the layer behind a number never changes.
     let number = source.number.load(Ordering::Relaxed);
     if let Some(known) = Layer::numbered(number) {
         return Some(known);
@@ -160,8 +161,8 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
     Some(layer)
 }
 
-/// Converts a place of the hooks. A kind of place that only a later version of the hooks knows is
-/// named after the source, because an allocation must have a place.
+/// Converts a place of the hooks. If only a later version of the hooks knows this kind of place,
+/// the place is named after the source, because an allocation must have a place.
 pub(crate) fn place(source: &gpu_leak_hooks::Source, place: &gpu_leak_hooks::Place) -> Place {
     match (place.cuda_ordinal(), place.name()) {
         (Some(ordinal), _) => Place::cuda(ordinal as usize),
@@ -171,7 +172,6 @@ pub(crate) fn place(source: &gpu_leak_hooks::Source, place: &gpu_leak_hooks::Pla
     }
 }
 
-/// Records that an allocator handed out `bytes` at `address`.
 #[cold]
 pub(crate) fn allocated(
     source: &gpu_leak_hooks::Source,
@@ -202,7 +202,6 @@ pub(crate) fn allocated(
     }));
 }
 
-/// Records that an allocator is about to take back `address`.
 #[cold]
 pub(crate) fn freed(
     source: &gpu_leak_hooks::Source,
@@ -239,15 +238,15 @@ fn key(source: &gpu_leak_hooks::Source, layer: Layer, place: Option<Place>, addr
 /// Sets the recursion guard on this thread, or returns `None` if a report from this thread must not
 /// reach the ledger.
 pub(crate) fn begin_report() -> Option<RecursionGuard> {
-    // In a forked child the ledger's locks may be held by threads that no longer exist.
+    // In a forked child, threads that no longer exist may hold the ledger's locks.
     if exit::forked() {
         return None;
     }
     try_quiet()
 }
 
-/// Starts taking reports. This is never turned off: a record that outlived its memory would be
-/// attributed to the next owner of the address.
+/// Begins to accept reports. They are accepted from then on, because otherwise a record could
+/// outlive its memory and be attributed to the next owner of the address.
 pub(crate) fn listen() {
     LISTENING.store(true, Ordering::Relaxed);
 }

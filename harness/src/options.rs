@@ -22,7 +22,7 @@ macro_rules! value_of {
 }
 pub(crate) use value_of;
 
-/// Whether a value is something other than a written-out default, by the option's kind.
+/// Whether an option of this kind is set to something other than its default.
 macro_rules! is_on {
     (flag, $value:expr) => {
         $value == Some(true)
@@ -42,7 +42,7 @@ macro_rules! define {
     ($($group:ident {
         $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)*
     })*) => {
-        /// The options of `#[gpu_leak_check(…)]`; `None` where the attribute sets none.
+        /// The options of `#[gpu_leak_check(…)]`. Those that are not set are `None`.
         #[derive(Clone, Copy, Debug)]
         pub struct Options {
             $($($(#[$doc])* pub $name: Option<value_of!($kind)>,)*)*
@@ -57,7 +57,8 @@ macro_rules! define {
                 allow: &[],
             };
 
-            /// Takes the options that are not set from `other`. The `allow` entries are not merged.
+            /// Returns these options, with those that are not set taken from `other`. The `allow`
+            /// entries are not merged.
             #[must_use]
             pub(crate) fn or(&self, other: Self) -> Self {
                 Self {
@@ -66,11 +67,12 @@ macro_rules! define {
                 }
             }
 
-            /// Checks the options of one place: an attribute, a `Check`, or a table of the file. An
-            /// option that is set at a more specific place may contradict a general one.
+            /// Checks the options that are set in one place: in an attribute, on a `Check`, or in a
+            /// table of the file. Options that are set in different places may contradict each
+            /// other, because the more specific place takes precedence.
             ///
             /// # Errors
-            /// A sentence with the options, the problem and what to do.
+            /// Returns a sentence that names the options, the problem and what to do about it.
             pub(crate) fn check(&self) -> Result<(), &'static str> {
                 let is_on = |option: &str| match option {
                     $($(stringify!($name) => is_on!($kind, self.$name),)*)*
@@ -85,7 +87,7 @@ macro_rules! define {
 }
 gpu_leak_check_options::options!(define);
 
-/// A size in bytes: a number, or text in B, KiB, MiB or GiB.
+/// A size in bytes, given as a number or as text in B, KiB, MiB or GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
@@ -97,7 +99,7 @@ impl From<u64> for Size {
 
 /// # Panics
 ///
-/// Panics if the text is not a size; the message lists the accepted forms.
+/// Panics if the text is not a size. The message lists the accepted forms.
 impl From<&str> for Size {
     fn from(text: &str) -> Self {
         match gpu_leak_check_options::units::bytes(text) {
@@ -122,13 +124,14 @@ pub enum OnLeak {
     Warn,
 }
 
-/// `allow("fn:pattern*", reason = "kept until the process ends", kind = event, up_to = "1 MiB")`.
+/// An `allow` entry, such as `allow("fn:pattern*", reason = "kept until the process ends", kind =
+/// event, up_to = "1 MiB")`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allow {
     /// `at:`, `fn:`, `file:` or `lib:` followed by a pattern with the wildcards `*` and `?`, or
     /// `fingerprint:` followed by a fingerprint from a report.
     pub pattern: &'static str,
-    /// The reason why it may stay, which reports show.
+    /// The reason why the resources may stay. Reports show it.
     pub reason: &'static str,
     /// If set, only resources of this kind match.
     pub kind: Option<Kind>,
@@ -136,7 +139,7 @@ pub struct Allow {
     pub up_to: Option<u64>,
 }
 
-/// `unchecked_if(condition, "reason")`.
+/// The option `unchecked_if(condition, "reason")`.
 #[derive(Clone, Copy, Debug)]
 pub struct UncheckedIf {
     /// Evaluated once, before the body.

@@ -1,5 +1,5 @@
-//! Every name that an expansion of the attribute may use. Outside SemVer: the attribute and this
-//! library are released together.
+//! Every name that an expansion of the attribute may use. It is not covered by SemVer, because the
+//! attribute and this library are released together.
 
 use std::process::Termination;
 
@@ -14,13 +14,13 @@ pub use crate::probe::RegisteredProbe;
 pub use crate::registry::{Registered, RegisteredWarmup, Warmup};
 pub use crate::{path, program, register, register_warmup};
 pub use inventory;
-// A user's own items with these names must not be picked up by an expansion.
+// With these names, an expansion does not pick up a user's own items that have the same names.
 pub use std::option::Option::{None, Some};
 pub use std::process::ExitCode;
 pub use std::time::Duration;
 
-/// Converts a test's return value into libtest's terms. It runs on the thread that produced the
-/// value, because an error need not be [`Send`].
+/// Converts a test's return value into the form that libtest uses. This runs on the thread that
+/// produced the value, because an error need not be [`Send`].
 pub fn finish<T: Termination>(returned: T) -> ExitCode {
     returned.report()
 }
@@ -64,7 +64,8 @@ macro_rules! program {
     };
 }
 
-/// Returns the binary's name, or the crate's name for tests and benchmarks without libtest.
+/// Returns the name of the binary or, for tests and benchmarks without libtest, the name of the
+/// crate.
 #[must_use]
 pub const fn program_name(binary: Option<&'static str>, root: &'static str) -> &'static str {
     match binary {

@@ -1,9 +1,9 @@
 //! Probes, which read allocators that the driver's ledger cannot see into.
 //!
 //! A caching allocator allocates whole segments from the driver and hands out parts of them. To the
-//! driver a segment is simply allocated; only the allocator knows which parts are in use. With a
-//! [`Probe`] the check judges these parts in the allocator's own layer, and the segments as its
-//! reserved memory.
+//! driver, a segment is simply allocated. Only the allocator knows which parts are in use. With a
+//! [`Probe`], the check judges these parts in the allocator's own layer, and treats the segments as
+//! its reserved memory.
 
 pub use crate::judge::Segment;
 use crate::ledger::Place;
@@ -57,24 +57,26 @@ use crate::ledger::Place;
 /// # fn main() {}
 /// ```
 pub trait Probe: Sync {
-    /// Returns the name of the allocator and of its [`Source`](crate::observe::Source), if any.
+    /// Returns the name of the allocator. If the allocator has a
+    /// [`Source`](crate::observe::Source), it has the same name.
     ///
     /// Some caching allocators are known by name: `cubecl`, `c10`, `cupy`, `rmm`, `bfc`,
     /// `onnxruntime`, `ggml`. A check in which one of them keeps memory is inconclusive unless that
     /// allocator has a probe.
     fn name(&self) -> &'static str;
 
-    /// Returns the places where the allocator holds anything at present.
+    /// Returns the places where the allocator holds memory at present.
     fn places(&self) -> Vec<Place>;
 
-    /// Returns the allocated bytes at `place`: handed out and not yet freed.
+    /// Returns the allocated bytes at `place`, which are handed out and not yet freed.
     fn allocated(&self, place: Place) -> u64;
 
-    /// Returns the reserved bytes at `place`: held from the layer below, handed out or cached.
+    /// Returns the reserved bytes at `place`, which the allocator holds from the layer below,
+    /// whether they are handed out or cached.
     fn reserved(&self, place: Place) -> u64;
 
-    /// Returns the ranges that the allocator holds at `place` from the layer below. They count as
-    /// its reserved memory, not as leaks of the driver's layer.
+    /// Returns the address ranges that the allocator holds at `place` from the layer below. They
+    /// count as its reserved memory and not as leaks of the driver's layer.
     ///
     /// Return an empty list if the allocator does not expose them. The segments of cubecl, c10, RMM
     /// and a few others are recognised by their functions, so a probe with one of those names does

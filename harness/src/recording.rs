@@ -1,9 +1,9 @@
 //! Recordings of real runs, which can be judged again without a GPU.
 //!
 //! `GPU_LEAK_CHECK_RECORD=gpu-%p.jsonl cargo test` records the events that the ledger of each test
-//! program receives and what its checks read (`%p` is the process id). [`replay`] applies them to a
-//! new ledger and returns the reports of the same judgement. So a run on a GPU can be judged again
-//! anywhere, even by a later release.
+//! program receives and what its checks read (`%p` is the process id). [`replay`] applies these
+//! events to a new ledger, judges the checks in the same way, and returns the reports. So a run on
+//! a GPU can be judged again on any machine, even by a later release.
 //!
 //! ```ignore
 //! let replay = gpu_leak_check::recording::replay("gpu-4711.jsonl")?;
@@ -13,7 +13,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Reading recordings needs the feature `command`; every check can write them.
+//! Recordings can be written without any feature. Reading them needs the feature `command`.
 
 pub use crate::capture::recording::RecordingHeader;
 #[cfg(any(test, fuzzing, feature = "command"))]

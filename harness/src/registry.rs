@@ -1,4 +1,4 @@
-//! The annotated tests and warm-ups of this program, for a runner other than libtest and
+//! The annotated tests and warm-ups of this program, for runners other than libtest and
 //! [`main!`](crate::main!).
 //!
 //! ```
@@ -24,7 +24,7 @@ inventory::collect!(Registered);
 /// A function that runs before the first check of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Warmup {
-    /// Its full path, starting with the crate.
+    /// The full path of the function, beginning with the crate.
     pub path: &'static str,
     /// The function.
     pub run: fn(),
@@ -47,7 +47,8 @@ pub fn warmups() -> Vec<&'static Warmup> {
     warmups
 }
 
-/// Returns all tests, ordered by path, because the order of registration is not defined.
+/// Returns all tests, ordered by path, because the order in which tests are registered is not
+/// defined.
 #[must_use]
 pub fn cases() -> Vec<&'static Case> {
     let mut cases: Vec<_> = inventory::iter::<Registered>()

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::{Answer, DriverObjects, Enclosing, Program, Target};
 
-/// Finds nothing.
 pub(super) fn find(
     _: Vec<Target>,
     _: usize,
@@ -16,12 +15,10 @@ pub(super) fn find(
     None
 }
 
-/// Finds nothing.
 pub(super) const fn words_with(_: u64, _: &[Range<u64>], _: Duration) -> Vec<u64> {
     Vec::new()
 }
 
-/// Finds nothing.
 pub(super) fn enclosing(
     _: Vec<Target>,
     _: usize,

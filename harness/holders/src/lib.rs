@@ -1,9 +1,9 @@
-//! Finds the places of a program that still refer to an address that the program leaked.
+//! Finds the places in a program that still refer to a leaked resource.
 //!
 //! The search works like a conservative garbage collector: starting from the program's own statics,
 //! thread-locals and stacks, it follows every word that may be the address of a heap block, and
-//! returns the place nearest to a wanted address or handle. The result is advice for fixing a leak,
-//! not a verdict: a copy of an address need not be in use.
+//! returns the place nearest to the address or handle that it searches for. The result is advice
+//! for fixing a leak, not a verdict: a copy of an address need not be in use.
 //!
 //! Memory is read through the kernel and never by dereferencing, for a bounded time and up to a
 //! bounded size. The search knows glibc's layout of heap and stacks; elsewhere it finds nothing.
@@ -27,17 +27,17 @@ use rustc_hash::FxHashSet;
 
 /// The largest number of blocks between a target and a place that is named.
 const DEEPEST: u32 = 6;
-/// How many places are named for one group.
+/// The largest number of places that are named for one group.
 const NAMED: usize = 2;
 
 /// The largest number of bytes that one search reads, no matter how long its time limit is.
 const MAX_BYTES_READ: u64 = 512 << 20;
-/// The unit in which memory is mapped.
+/// The size of a page, the unit in which memory is mapped.
 const PAGE: u64 = 4096;
 
-/// An address with all bits inverted. Allocators reuse memory that another thread has freed, so the
-/// search may read its own memory as well. This memory must not contain the addresses that are
-/// searched for.
+/// An address with all bits inverted. The search reads its own memory as well, because allocators
+/// reuse memory that another thread has freed. So this memory must not contain the addresses that
+/// are searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hidden(u64);
 
@@ -48,7 +48,7 @@ impl Hidden {
         Self(!address)
     }
 
-    /// Returns the address.
+    /// Returns the hidden address.
     #[must_use]
     pub const fn address(self) -> u64 {
         !self.0
@@ -58,17 +58,17 @@ impl Hidden {
 /// An address or handle to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The first value that refers to it.
+    /// The first value that refers to the target.
     pub first: Hidden,
-    /// How many values refer to it: for memory, every address inside it; for an object, only its
-    /// handle.
+    /// How many values refer to the target: for memory, every address inside it; for an object,
+    /// only its handle.
     pub values: u64,
-    /// The number of its group.
+    /// The number of the target's group.
     pub group: usize,
 }
 
 impl Target {
-    /// Returns the values that refer to it.
+    /// Returns the values that refer to the target.
     #[must_use]
     pub const fn range(&self) -> Range<u64> {
         let first = self.first.address();
@@ -76,11 +76,11 @@ impl Target {
     }
 }
 
-/// The known objects of the GPU's driver, by their handles, which are addresses of the driver's own
-/// heap blocks.
+/// The known objects of the GPU driver, by their handles. These handles are addresses of the
+/// driver's own heap blocks.
 #[derive(Clone, Debug, Default)]
 pub struct DriverObjects {
-    /// The contexts. The blocks of everything that belongs to a context point to it.
+    /// The contexts. The blocks of everything that belongs to a context point to the context.
     pub contexts: FxHashSet<Hidden>,
     /// All objects, including contexts.
     pub all: BTreeSet<Hidden>,
@@ -94,30 +94,33 @@ pub struct DriverObjects {
 pub struct Holder {
     /// The place.
     pub root: Root,
-    /// How many heap blocks are in between; 0 if the place itself contains the address.
+    /// The number of heap blocks between the place and the target; 0 if the place itself contains
+    /// the address.
     pub blocks: u32,
     /// The addresses of these blocks, beginning with the block that the place leads to.
     pub path: Vec<u64>,
-    /// The addresses after instructions that use this static, one for each function of its crate.
-    /// Empty if no such instruction is known; `None` if there was no time to look.
+    /// For each function in the static's crate that uses the static, the address after an
+    /// instruction that does. Empty if no such instruction is known; `None` if there was no time to
+    /// look.
     pub used_at: Option<Vec<u64>>,
-    /// The return addresses of the thread that it belongs to, innermost first, if that thread waits
-    /// for something other than the search; empty if they are not all known.
+    /// The return addresses of the thread to which the place belongs, innermost first, if that
+    /// thread waits for something other than the search; empty if they are not all known.
     pub waits_at: Vec<u64>,
 }
 
 /// Why the references to a target are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// The search ended after this time, before it had seen everything.
+    /// The time limit, given here, was reached before the search was complete.
     OutOfTime(Duration),
-    /// The target has no address or handle, or its value may as well be an ordinary number.
+    /// The target has no address or handle, or its value could just as well be an ordinary number.
     NotSought,
     /// There is more memory to search than the limit allows.
     TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
     Unreadable,
-    /// The target is referenced only from memory of no known variable, or through too many blocks.
+    /// The target is referenced only from memory that belongs to no known variable, or only through
+    /// too many blocks.
     Unnamed,
 }
 
@@ -145,10 +148,10 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// The references to a target. An empty list means that there are none.
+/// The places that refer to a target. An empty list means that there are none.
 pub type Answer = Result<Vec<Holder>, Unknown>;
 
-/// Heap blocks that lead to a target although nothing leads to them.
+/// Heap blocks that lead to a target although no place leads to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enclosing {
     /// The addresses of the blocks: the first contains the target, and each of the others leads to
@@ -158,19 +161,19 @@ pub struct Enclosing {
     pub is_cycle: bool,
 }
 
-/// A place from which a program's data is reachable.
+/// A place from which data of the program is reachable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its kind.
+    /// The kind of place.
     pub kind: RootKind,
-    /// The variable: `optim::STATE`; for a stack, the function of the frame.
+    /// The variable, such as `optim::STATE`; for a stack, the function of the frame.
     pub name: Option<String>,
-    /// The name of the thread that it belongs to, of which only the first 15 bytes are known:
-    /// `worker-3`; `None` for a static.
+    /// The name of the thread to which the place belongs, such as `worker-3`; `None` for a static.
+    /// Only the first 15 bytes of a thread's name are known.
     pub thread: Option<String>,
     /// The thread's id in `/proc/self/task`.
     pub thread_id: Option<u32>,
-    /// The library that contains it; `None` for the program itself.
+    /// The library that contains the place; `None` for the program itself.
     pub module: Option<String>,
 }
 
@@ -188,25 +191,27 @@ pub enum RootKind {
 /// A line of `/proc/self/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// The numbers of its pages. Addresses are not stored, because leaked memory may begin where a
-    /// mapping does, and the search's own lists must not contain its address.
+    /// The numbers of the pages in the mapping. Addresses are not stored, because leaked memory may
+    /// begin where a mapping does, and the search's own lists must not contain the address of
+    /// leaked memory.
     pub pages: Range<u64>,
-    /// Whether it can be read.
+    /// Whether the memory can be read.
     pub readable: bool,
-    /// Whether it can be written to.
+    /// Whether the memory can be written to.
     pub writable: bool,
-    /// Whether code in it can run.
+    /// Whether code in the mapping can run.
     pub executable: bool,
-    /// The offset in its file at which it begins.
+    /// The offset in the file at which the mapping begins.
     pub offset: u64,
-    /// The file that it was mapped from.
+    /// The file that was mapped, if there is one.
     pub file: Option<&'a Path>,
-    /// The name in the line: a path, the kernel's name for something else (`[heap]`), or nothing.
+    /// The name in the line: a path, a name that the kernel gives to other mappings (`[heap]`), or
+    /// nothing.
     pub name: &'a str,
 }
 
 impl Mapping<'_> {
-    /// Returns its addresses.
+    /// Returns the addresses of the mapping.
     #[must_use]
     pub const fn addresses(&self) -> Range<u64> {
         self.pages.start * PAGE..self.pages.end * PAGE
@@ -216,51 +221,51 @@ impl Mapping<'_> {
 /// A thread that waits in a system call, as the kernel describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitingThread {
-    /// The address to which its system call returns.
+    /// The address to which the system call returns.
     pub instruction: u64,
-    /// Its stack pointer.
+    /// The stack pointer of the thread.
     pub stack_pointer: u64,
-    /// The address at which its stack ends.
+    /// The address at which the stack ends.
     pub end: u64,
 }
 
-/// The return addresses on a stack, as far as an unwinder found them.
+/// The return addresses on a stack, as far as an unwinder could find them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReturnAddresses {
-    /// The stack slot of each return address and the address, innermost first.
+    /// The stack slot and the value of each return address, innermost first.
     pub found: Vec<(u64, u64)>,
-    /// Whether they lead to the thread's first function.
+    /// Whether the addresses reach back to the thread's first function.
     pub complete: bool,
 }
 
-/// The facts about the current program that the search needs.
+/// What the search needs to know about the current program.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
     /// The mappings, by address.
     pub mappings: &'a [Mapping<'a>],
     /// How names are classified.
     pub names: NameRules,
-    /// The thread that waits for the search, by its id in `/proc/self/task`.
+    /// The id in `/proc/self/task` of the thread that waits for the search.
     pub asking_thread: u32,
     /// The thread pointer of the program's first thread, if it is known.
     pub first_thread: Option<u64>,
-    /// The stack slot of each return address on that thread's stack and the address, innermost
-    /// first.
+    /// The stack slot and the value of each return address on the stack of `asking_thread`,
+    /// innermost first.
     pub asking_stack: &'a [(u64, u64)],
     /// Addresses of words in statics that belong to the program's allocators. Such a static is not
-    /// a holder.
+    /// reported as a holder.
     pub allocators_words: &'a [u64],
-    /// Walks the stack of a waiting thread; the function given to it reads a word of memory.
+    /// Walks the stack of a waiting thread. The function that is passed in reads a word of memory.
     pub waiting_stack: fn(WaitingThread, &mut dyn FnMut(u64) -> Option<u64>) -> ReturnAddresses,
 }
 
 /// Classifies libraries, functions and variables by name.
 #[derive(Clone, Copy, Debug)]
 pub struct NameRules {
-    /// Whether a library with this file name is the GPU vendor's, whose tables contain every
-    /// address.
+    /// Whether a library with this file name belongs to the GPU vendor. The tables of such
+    /// libraries contain every address.
     pub is_vendor_library: fn(&str) -> bool,
-    /// Whether a function with this name is the GPU vendor's.
+    /// Whether a function with this name belongs to the GPU vendor.
     pub is_vendor_function: fn(&str) -> bool,
     /// Whether the program's author does not know the internals of a library with this file name.
     pub is_known_library: fn(&str) -> bool,
@@ -270,9 +275,9 @@ pub struct NameRules {
     pub as_written: fn(&str) -> String,
 }
 
-/// Returns for each of `groups` groups of targets the nearest places that refer to one of them. The
-/// search ends after `time`. The calling thread is not searched, so call this on a separate thread,
-/// with a few hundred kilobytes of stack.
+/// Returns, for each of the `groups` groups of targets, the nearest places that refer to one of
+/// them. The search ends after `time`. The calling thread is not searched, so call this on a
+/// separate thread, with a few hundred kilobytes of stack.
 #[must_use]
 pub fn find(
     targets: Vec<Target>,
@@ -285,7 +290,8 @@ pub fn find(
     answers.unwrap_or_else(|| vec![Err(Unknown::Unreadable); groups])
 }
 
-/// Returns the nearest places, each once: at most two, statics and thread-locals before stacks.
+/// Returns the nearest places without duplicates, at most two of them. Statics and thread-locals
+/// come before stacks.
 #[must_use]
 pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
     found.sort_by_key(|holder| (holder.root.kind == RootKind::Stack, holder.blocks));
@@ -298,16 +304,16 @@ pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
     nearest
 }
 
-/// Returns the addresses of the words in `ranges` that have this value and were found within
-/// `time`; none if the value is too small for an address.
+/// Returns the addresses of the words in `ranges` that have this value, as far as they are found
+/// within `time`; none if the value is too small for an address.
 #[must_use]
 pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
     glibc::words_with(value, ranges, time)
 }
 
-/// For each of `groups` groups of targets to which no place leads, returns which of the program's
-/// `blocks` still contain one of them, and which blocks lead to those. `blocks` must be live and
-/// sorted by address.
+/// Returns, for each of the `groups` groups of targets to which no place leads, which of the
+/// program's `blocks` still contain one of its targets, and which blocks lead to those. `blocks`
+/// must be live and sorted by address.
 #[must_use]
 pub fn enclosing(
     targets: Vec<Target>,

@@ -1,13 +1,14 @@
 //! The pointer through which all versions of this crate in a program find the harness.
 //!
 //! A program can contain several versions, each with its own statics, and the harness knows only
-//! one of them. So the pointer to the harness's functions has a symbol that all versions define and
-//! the linker merges. The type of its target, [`Hooks`], is the same in all versions and never
-//! changes. If it ever has to, the new type gets another symbol, and a harness installs both.
+//! one of them. So the pointer to the harness's functions is a symbol that all versions define and
+//! that the linker merges into one. It points to [`Hooks`], a type that is the same in all versions
+//! and never changes. If a different type is ever needed, it gets a symbol of its own, and a
+//! harness installs both.
 //!
-//! A program is compiled by one compiler, so primitives, plain pointers and types of `core` are the
-//! same in all versions. Types of this crate are passed only by reference, and have the same layout
-//! in all versions.
+//! One compiler compiles the whole program, so primitives, plain pointers and types of `core` are
+//! the same in all versions. Types of this crate are passed only by reference, and have the same
+//! layout in all versions.
 
 #![expect(
     unsafe_code,
@@ -18,27 +19,28 @@ use core::sync::atomic::{Ordering, fence};
 
 use crate::Hooks;
 
-/// Makes reports call `hooks` from now on, no matter through which version of this crate they come.
-/// Only the last installation takes effect.
+/// Installs `hooks`, which are called from now on through every version of this crate. Only the
+/// last installation takes effect.
 pub fn install(hooks: &'static Hooks) {
     shared().store(core::ptr::from_ref(hooks).cast_mut(), Ordering::Release);
 }
 
-/// Returns the harness of this process, which may belong to any version.
+/// Returns the harness of this process, which any version of this crate may have installed.
 #[inline]
 pub(crate) fn harness() -> Option<&'static Hooks> {
     let hooks = shared().load(Ordering::Relaxed);
     if hooks.is_null() {
         return None;
     }
-    // The hooks were written before they were installed.
+    // With this fence, the contents of the hooks are visible as well: they were written before the
+    // pointer was stored.
     fence(Ordering::Acquire);
-    // SAFETY: only `install` of some version stores here, and it stores a static with the layout
-    // that `Hooks` has in all versions.
+    // SAFETY: the pointer is stored only by `install` of some version, and it points to a static
+    // with the layout that `Hooks` has in all versions.
     Some(unsafe { &*hooks })
 }
 
-/// A pointer with a common symbol, which every version defines and the linker merges into one.
+/// A pointer whose symbol every version defines and the linker merges into one.
 #[cfg(all(target_os = "linux", not(miri)))]
 mod symbol {
     use core::sync::atomic::AtomicPtr;
@@ -59,22 +61,23 @@ mod symbol {
         static INTERFACE: AtomicPtr<Hooks>;
     }
 
-    /// Shows `cargo gpu-leak test --every-test` that a program contains allocators that report
+    /// Tells `cargo gpu-leak test --every-test` that a program contains allocators that report
     /// their blocks.
     #[used]
-    // SAFETY: the section only holds data, and this has the format of a note.
+    // SAFETY: the section only holds data, and the static has the format of an ELF note.
     #[unsafe(link_section = ".note.gpu-leak-hooks")]
     static NOTE: crate::Note = crate::Note::new();
 
     #[inline]
     pub(super) fn shared() -> &'static AtomicPtr<Hooks> {
-        // SAFETY: it has the size and alignment of a pointer, is zero at first, and is used with
-        // this type by all versions.
+        // SAFETY: the static has the size and alignment of a pointer, is initially zero, and is
+        // used with this type by all versions.
         unsafe { &INTERFACE }
     }
 }
 
-/// A pointer for this version only. Reports through other versions are not received.
+/// A pointer for this version only. The harness does not receive reports that come through other
+/// versions.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 mod symbol {
     use core::sync::atomic::AtomicPtr;

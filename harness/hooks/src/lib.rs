@@ -44,21 +44,21 @@ pub use self::interface::install;
 /// The functions that a harness provides.
 ///
 /// Only harnesses use this type. Libraries call the functions of this crate.
-// Every version of this crate has these fields in this order: see `interface`.
+// Every version of this crate has these fields in this order (see `interface`).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Hooks {
-    /// Allows resources that this thread creates from now on to stay, for this reason. Returns the
-    /// token for [`Self::end_allow`].
+    /// Begins a section in which resources that this thread creates may stay, for this reason.
+    /// Returns the token for [`Self::end_allow`].
     pub begin_allow: fn(&'static str) -> u64,
-    /// Ends the section that this token belongs to.
+    /// Ends the section with this token.
     pub end_allow: fn(u64),
     /// Records that the resource at this address has another owner from now on.
     pub hand_over: fn(u64),
     /// Records that an allocator has handed out memory.
     pub allocated: fn(&Source, &Place, u64, u64),
-    /// Records that an allocator is about to take back memory. The place is given if its addresses
-    /// are [per place](PlacedSource).
+    /// Records that an allocator is about to take back memory. The place is given if the source is
+    /// [per place](PlacedSource).
     pub freed: fn(&Source, Option<&Place>, u64),
 }
 
@@ -96,8 +96,8 @@ impl Note {
 /// assert_eq!(Place::named("wgpu:0").name(), Some("wgpu:0"));
 /// assert_ne!(Place::cuda(0), Place::HOST);
 /// ```
-// Every version of this crate has these fields in this order: see `interface`. A later version may
-// have kinds of places that this one does not know.
+// Every version of this crate has these fields in this order (see `interface`). A later version may
+// have kinds of places that this version does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Place {
@@ -159,7 +159,6 @@ impl Place {
 /// # drop(table);
 /// ```
 pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
-    /// Ends the section even if `body` panics.
     struct Ending(Option<(&'static Hooks, u64)>);
 
     impl Drop for Ending {
@@ -175,8 +174,8 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
 }
 
 /// Hands over the resource at `address`: from now on, other code is responsible for freeing it, as
-/// after `into_raw` or an export to another framework. A check in which it was created no longer
-/// expects it to be freed, and reports in a note how much was handed over.
+/// after `into_raw` or an export to another framework. A check in which the resource was created no
+/// longer expects it to be freed, and reports in a note how much was handed over.
 ///
 /// The address is the beginning of memory, on a device or in host memory, or the handle of a
 /// stream, an event or another object. If an allocator's block begins at the start of its segment,
@@ -207,19 +206,19 @@ pub fn hand_over(address: u64) {
 ///
 /// An address identifies one live block, no matter at which place it is. If addresses of different
 /// places can be equal, use [`PlacedSource`].
-// Every version of this crate has these fields in this order: see `interface`.
+// Every version of this crate has these fields in this order (see `interface`).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Source {
-    /// Its name.
+    /// The allocator's name.
     pub name: &'static str,
     /// Parts of the paths of the allocator's own source files (`my-pool/src/`). A report points at
-    /// the first line outside them, which is in the allocator's user.
+    /// the first line outside these files, which is in the code that uses the allocator.
     pub own_sources: &'static [&'static str],
     /// The harness's number for this source, stored so that the source need not be looked up each
     /// time; 0 until it is assigned.
     pub number: AtomicU32,
-    /// Whether its addresses are per place.
+    /// Whether each place has its own addresses.
     pub per_place: bool,
 }
 
@@ -253,8 +252,8 @@ impl Source {
     }
 }
 
-/// Like [`Source`], for an allocator with one address space per device: the same address may be in
-/// use on two devices, and a free names the device.
+/// Like [`Source`], but for an allocator with one address space per device. The same address may be
+/// in use on two devices, so a free names the device.
 ///
 /// ```
 /// use gpu_leak_hooks::{Place, PlacedSource};

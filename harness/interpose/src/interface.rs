@@ -1,15 +1,15 @@
-//! The types that a harness passes in and gets back.
+//! The types that are exchanged with a harness.
 //!
 //! Types with `repr(C)` are passed between copies of this crate in one process. The copies may have
-//! different versions, so the fields of these types never change. New fields are added at the end
-//! and are read only if `size` says that they are there.
+//! different versions, so the fields of these types never change. New fields are added at the end,
+//! and are read only if `size` shows that they exist.
 #![expect(unsafe_code, reason = "shares tables of raw pointers between threads")]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{mem, ptr, slice};
 
-/// Stores the real function behind a wrapper. There is one slot for each row of a table.
+/// Holds the real function behind a wrapper. Each row of a table has its own slot.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Slot(pub(crate) AtomicPtr<()>);
@@ -23,9 +23,8 @@ impl Slot {
 
     /// Returns the real function, which is never null, with one relaxed load.
     ///
-    /// Only the slot's own wrapper may call this. The wrapper is handed out after the slot has been
-    /// filled. A thread that runs the wrapper without having synchronised with that moment spins
-    /// until it sees the function.
+    /// Only the slot's own wrapper may call this. The wrapper is handed out only after the slot has
+    /// been filled. A thread that does not see the stored function yet spins until it does.
     #[must_use]
     #[inline]
     pub fn real(&self) -> *const () {
@@ -38,7 +37,7 @@ impl Slot {
         }
     }
 
-    /// Returns its content, which is null before the function is looked up.
+    /// Returns the content of the slot, which is null before the function is looked up.
     pub(crate) fn get(&self) -> *const () {
         self.0.load(Ordering::Relaxed)
     }
@@ -57,8 +56,8 @@ pub struct WatchedFunction {
 unsafe impl Sync for WatchedFunction {}
 
 impl WatchedFunction {
-    /// Creates a row for the function exported as `name`. `wrapper` has the function's signature
-    /// and calls the content of `slot`.
+    /// Creates a row for the function exported as `name`. `wrapper` must have the function's
+    /// signature and call the function in `slot`.
     #[must_use]
     pub const fn new(name: &'static CStr, wrapper: *const (), slot: &'static Slot) -> Self {
         Self {
@@ -69,7 +68,7 @@ impl WatchedFunction {
     }
 
     /// Creates a row for a known function without a wrapper. Its look-ups are reported to
-    /// [`OnLookup`] and return the real function, even if other variants have wrappers.
+    /// [`OnLookup`] and return the real function, even if other variants of the name have wrappers.
     #[must_use]
     pub const fn known(name: &'static CStr) -> Self {
         Self {
@@ -79,15 +78,15 @@ impl WatchedFunction {
         }
     }
 
-    /// Whether the process has looked up the function or was bound to it, other than by
-    /// [`real_symbol`](crate::real_symbol).
+    /// Whether the process has looked up the function, other than by
+    /// [`real_symbol`](crate::real_symbol), or was bound to it.
     #[must_use]
     pub fn is_looked_up(&self) -> bool {
         self.slot().is_some_and(|slot| !slot.get().is_null())
     }
 
     pub(crate) fn slot(&self) -> Option<&'static Slot> {
-        // SAFETY: null, or from a static reference.
+        // SAFETY: the pointer is null or comes from a static reference.
         unsafe { self.slot.as_ref() }
     }
 }
@@ -108,7 +107,7 @@ pub struct Registration {
     pub(crate) count: usize,
     pub(crate) on_lookup: Option<OnLookup>,
     pub(crate) trampolines: *const Trampolines,
-    /// Not 0 if the libraries that provide the functions get them unchanged.
+    /// Not 0 if the libraries that provide the functions must get them unchanged.
     pub(crate) only_for_others: u32,
 }
 
@@ -129,16 +128,16 @@ impl Registration {
         }
     }
 
-    /// Excludes the libraries whose functions were handed out, so that their own look-ups are not
-    /// changed. The loader of an API looks up the same names in layers and drivers, and passes each
-    /// call on to them.
+    /// Excludes the libraries whose functions were handed out: their own look-ups return the real
+    /// functions. The loader of an API needs this, because it looks up the same names in layers and
+    /// drivers and passes each call on to them.
     #[must_use]
     pub const fn only_for_others(mut self) -> Self {
         self.only_for_others = 1;
         self
     }
 
-    /// Adds the trampolines of a library that defines the functions itself with
+    /// Adds the trampolines of a library that itself defines the functions with
     /// [`trampolines!`](crate::trampolines).
     #[must_use]
     pub const fn with_trampolines(mut self, trampolines: &'static Trampolines) -> Self {
@@ -165,7 +164,8 @@ unsafe impl Sync for Trampoline {}
 pub struct Trampolines {
     pub(crate) entries: *const *const Trampoline,
     pub(crate) count: usize,
-    /// Looks up a name after the library that has the trampolines. The first parameter is ignored.
+    /// Looks up a name after the library that contains the trampolines. The first parameter is
+    /// ignored.
     pub(crate) next: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void,
     /// The target of a trampoline that has not found its function yet.
     pub(crate) unresolved: *const (),
@@ -177,7 +177,7 @@ unsafe impl Sync for Trampolines {}
 impl Trampolines {
     /// Makes each trampoline find its function again.
     pub(crate) fn reset(&self) {
-        // SAFETY: from such a slice, in `Trampolines::new`.
+        // SAFETY: the pointer and the count come from such a slice in `Trampolines::new`.
         let entries: &[&Trampoline] =
             unsafe { slice::from_raw_parts(self.entries.cast(), self.count) };
         for entry in entries {
@@ -188,34 +188,34 @@ impl Trampolines {
     }
 }
 
-/// A watcher of the program's heap blocks. It is called on the thread that allocates or frees a
-/// block.
+/// A watcher of the program's heap blocks. Its functions are called on the thread that allocates or
+/// frees a block.
 ///
-/// The functions must not panic. Their own allocations and frees are reported as well.
+/// They must not panic. Their own allocations and frees are reported as well.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapWatch {
     /// Gets the address and the size of a block that was allocated. Returns whether the watcher is
-    /// interested in the block. If so, data of earlier owners in the first [`CLEARED`] bytes of the
-    /// block is overwritten with zeros.
+    /// interested in the block. If so, data that earlier owners left in the first [`CLEARED`] bytes
+    /// of the block is overwritten with zeros.
     pub allocated: fn(usize, usize) -> bool,
-    /// Gets a block that is about to be freed, and whether its content is moved to another block.
-    /// Returns whether the watcher was interested in the block.
+    /// Gets a block that is about to be freed, and whether its content is being moved to another
+    /// block. Returns whether the watcher was interested in the block.
     pub freed: fn(&FreedBlock, bool) -> bool,
 }
 
-/// How much of a block is overwritten with zeros. A larger block may not be used as a whole, so the
-/// rest is left alone.
+/// How many bytes of a block are overwritten with zeros at most. The rest of a larger block is left
+/// alone, because the program may never use it.
 pub const CLEARED: usize = 1 << 20;
 
 /// A heap block that is about to be freed.
 #[derive(Debug)]
 pub struct FreedBlock {
-    /// Its readable words.
+    /// The words of the block that can be read.
     pub(crate) words: *const [u64],
 }
 
 impl FreedBlock {
-    /// Returns its address.
+    /// Returns the block's address.
     #[must_use]
     pub fn address(&self) -> usize {
         self.words.addr()
@@ -225,8 +225,8 @@ impl FreedBlock {
     pub fn words(&self, bytes: usize) -> impl Iterator<Item = u64> {
         let words = self.words.cast::<u64>();
         let count = self.words.len().min(bytes / size_of::<u64>());
-        // SAFETY: inside the block, which is not freed before the watcher returns. Volatile, because it
-        // may not have been written to.
+        // SAFETY: the word is inside the block, which is not freed before the watcher returns. The
+        // read is volatile, because the word may not have been written to.
         (0..count).map(move |at| unsafe { words.add(at).read_volatile() })
     }
 }
@@ -236,10 +236,10 @@ impl FreedBlock {
 pub struct MarkedThread {
     /// The kernel's id of the thread.
     pub id: i32,
-    /// The mark from when it was started; 0 if there is none.
+    /// The mark that was made when the thread was started; 0 if there is none.
     pub started: u64,
-    /// The mark from when it was detached, after which nobody can join it; 0 if it was not
-    /// detached.
+    /// The mark that was made when the thread was detached, after which nobody can join it; 0 if it
+    /// was not detached.
     pub detached: u64,
 }
 
@@ -247,50 +247,51 @@ pub struct MarkedThread {
 ///
 /// # Safety
 ///
-/// `F` is a function pointer type, with the signature of the function at this address.
+/// `F` is a function pointer type with the signature of the function at this address.
 #[must_use]
 pub unsafe fn function<F: Copy>(address: *mut c_void) -> Option<F> {
     const {
         assert!(size_of::<F>() == size_of::<*mut c_void>());
     }
-    // SAFETY: the sizes are equal, and the caller guarantees the signature.
+    // SAFETY: the sizes are equal, and the caller vouches for the signature.
     (!address.is_null()).then(|| unsafe { mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
 /// Which look-ups of a process are intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All of them. The first `dlsym` in the process's lookup order is ours, or belongs to another
-    /// copy of this crate, which also serves this one.
+    /// All look-ups. The first `dlsym` in the process's lookup order is ours, or belongs to another
+    /// copy of this crate that also serves this copy.
     EveryLookup,
-    /// Only those through bindings that [`bindings_past_us`] has rebound. The first `dlsym` is the
-    /// C library's, because the harness is in a library that was loaded late, or the linker does
-    /// not export the program's definition.
+    /// Only look-ups through bindings that [`bindings_past_us`] has rebound. The first `dlsym` is
+    /// the C library's, because the harness is in a library that was loaded late, or the linker
+    /// does not export the program's definition.
     ///
     /// [`bindings_past_us`]: crate::bindings_past_us
     ReboundOnly,
-    /// None of them. This crate is not built in, or the process is served by a copy of it that does
-    /// not know this kind of table.
+    /// No look-ups. This crate defines no symbols in this build, or the process is served by a copy
+    /// of it that does not know this kind of table.
     Nothing,
 }
 
 /// Bindings of loaded libraries to `dlsym` or to functions of a table that bypassed us.
 #[derive(Clone, Debug, Default)]
 pub struct BindingsPastUs {
-    /// The value of `since` for the next call of [`bindings_past_us`](crate::bindings_past_us).
+    /// The value to pass as `since` in the next call of
+    /// [`bindings_past_us`](crate::bindings_past_us).
     pub now: usize,
-    /// The bindings found since then, and all that could not be rebound.
+    /// The bindings found since the given moment, and all bindings that could not be rebound.
     pub found: Vec<BindingPastUs>,
 }
 
 /// A binding that bypassed us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingPastUs {
-    /// The loaded file; empty for the program itself.
+    /// The file that contains the binding; empty for the program itself.
     pub library: String,
-    /// The function.
+    /// The bound function.
     pub symbol: String,
-    /// Whether it leads to us from now on.
+    /// Whether the binding leads to us from now on.
     pub rebound: bool,
 }
 

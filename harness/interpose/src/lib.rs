@@ -7,13 +7,13 @@
 //! and the CUDA runtime inside every library that is built on it. This crate defines `dlsym`. For a
 //! name that is not in a [registered](register) table, our definition jumps to the next one, so
 //! that the C library sees the caller's own return address and `RTLD_NEXT` and `RTLD_DEFAULT` keep
-//! their meaning. For a name in a table, the real function is stored in the [`Slot`] of its row,
-//! and the row's wrapper is returned. Code that is linked directly to a driver is reached by
+//! their meaning. For a name in a table, it stores the real function in the [`Slot`] of the row,
+//! and returns the row's wrapper. Code that is linked directly to a driver is covered by
 //! [`bindings_past_us`].
 //!
-//! No symbol of a driver is defined in executables: otherwise a program's own mock of the driver
-//! might not be linked, and a program that tests whether there is a driver would find one. A
-//! preloaded library defines these symbols with [`trampolines!`].
+//! Executables define no symbol of a driver. Otherwise, a program's own mock of the driver might
+//! not be linked, and a program that tests whether there is a driver would find one. A preloaded
+//! library defines these symbols with [`trampolines!`].
 //!
 //! One copy of this crate serves a process. Any other copy, in a plugin or in a preloaded library,
 //! finds the serving copy by its marker and registers its tables there. The data exchanged between

@@ -14,13 +14,14 @@ pub fn visit_objects<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
         _size: usize,
         visit: *mut c_void,
     ) -> c_int {
-        // SAFETY: the loader passes a valid entry; `visit` is the closure below, which nothing else uses.
+        // SAFETY: the loader passes a valid entry, and `visit` is the closure below, which nothing
+        // else uses.
         c_int::from(unsafe { !(*visit.cast::<F>())(&*object) })
     }
     // Miri has no loader.
     if !cfg!(miri) {
-        // SAFETY: `each` is made for this closure, which does not unwind (running out of memory
-        // aborts) and outlives the walk.
+        // SAFETY: `each` is instantiated for this closure, which outlives the call and does not
+        // unwind (running out of memory aborts).
         unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut visit).cast()) };
     }
 }
@@ -38,7 +39,7 @@ pub fn object_changes() -> (u64, u64) {
 
 /// Returns the type, the flags and the addresses of each program header of a visited object.
 pub fn segments(object: &libc::dl_phdr_info) -> impl Iterator<Item = (u32, u32, Range<usize>)> {
-    // SAFETY: the loader passes the object's own headers.
+    // SAFETY: the loader passes the object's own program headers.
     let headers =
         unsafe { slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
     headers.iter().map(|header| {
@@ -53,25 +54,25 @@ pub fn segments(object: &libc::dl_phdr_info) -> impl Iterator<Item = (u32, u32, 
 #[must_use]
 pub fn symbol_of(address: usize) -> Option<libc::Dl_info> {
     let (address, mut info) = (ptr::without_provenance(address), MaybeUninit::uninit());
-    // SAFETY: the result is writable, and a call that finds something writes all fields; any address may
-    // be queried.
+    // SAFETY: the result is writable, a call that finds something writes all fields, and any
+    // address may be queried.
     unsafe { (libc::dladdr(address, info.as_mut_ptr()) != 0).then(|| info.assume_init()) }
 }
 
 /// Calls `body` with a handle of the loaded object with this name, which stays loaded during the
-/// call. Returns `None` if there is no such object. A `link_map` is a handle as well, but for an
-/// object that was loaded at program start, the C library has no search list until the object is
-/// opened.
+/// call. Returns `None` if there is no such object. A `link_map` is a handle as well, but it does
+/// not suffice for an object that was loaded at program start: the C library has no search list for
+/// such an object until it is opened.
 pub fn while_open<T>(name: &CStr, body: impl FnOnce(*mut c_void) -> T) -> Option<T> {
-    // SAFETY: only asks for what is already loaded; the name is a C string.
+    // SAFETY: the call only asks for an object that is already loaded, and the name is a C string.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if handle.is_null() {
-        // SAFETY: takes this thread's message, which nothing keeps.
+        // SAFETY: the call takes this thread's message, to which nothing else refers.
         unsafe { libc::dlerror() };
         return None;
     }
     let answer = body(handle);
-    // SAFETY: it was opened above.
+    // SAFETY: the handle was opened above.
     unsafe { libc::dlclose(handle) };
     Some(answer)
 }

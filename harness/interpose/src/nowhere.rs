@@ -1,4 +1,4 @@
-//! The same functions for builds in which no symbols are defined. They report nothing.
+//! The functions of this crate for builds in which no symbols are defined. They report nothing.
 #![expect(unsafe_code, reason = "has the same contracts as on glibc")]
 #![expect(
     missing_docs,
@@ -21,7 +21,7 @@ pub unsafe fn wrapper_by_address(_: &CStr, real: *const (), _: Option<&CStr>) ->
 
 #[cfg(target_os = "linux")]
 pub unsafe fn real_symbol(handle: *mut libc::c_void, name: &CStr) -> *const () {
-    // SAFETY: the caller keeps the contract; the name is a C string.
+    // SAFETY: the caller upholds the contract, and the name is a C string.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     found.cast_const().cast()
 }

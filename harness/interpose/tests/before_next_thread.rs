@@ -1,5 +1,5 @@
-//! Tests the callback that runs before the program's next thread. This is a separate program, so
-//! that nothing else starts threads.
+//! Tests the callback that runs before the program starts its next thread. This is a separate
+//! program, so that no other test starts threads.
 
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};

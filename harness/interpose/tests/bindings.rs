@@ -1,4 +1,4 @@
-//! Tests libraries that are bound to a driver, or to the C library's `dlsym`, bypassing us.
+//! Tests libraries whose bindings to a driver, or to the C library's `dlsym`, bypass us.
 #![cfg(interpose)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
@@ -106,7 +106,7 @@ fn a_library_that_is_loaded_again_is_rebound_again() {
                 assert_eq!(found(begin).len(), 2);
                 assert_eq!(linked.call(c"allocates"), 102);
                 assert_eq!(heard(), [0, round]);
-                // SAFETY: it was opened above.
+                // SAFETY: the library was opened above.
                 unsafe { libc::dlclose(linked.0) };
             }
         },
@@ -123,11 +123,11 @@ fn a_library_with_its_own_symbols_first_looks_up_through_us() {
         let path = libraries.compile("looks_up.c", "liblooks_up.so", &["-Wl,-z,now"]);
         let deep = Library::open_with(&path, libc::RTLD_NOW | libc::RTLD_DEEPBIND);
         type LooksUp = unsafe extern "C" fn(*mut std::ffi::c_void, *const i8) -> *const ();
-        // SAFETY: the function of this name has this type.
+        // SAFETY: the function with this name has this type.
         let looks_up = unsafe { std::mem::transmute::<*const (), LooksUp>(deep.find(c"looks_up")) };
-        // SAFETY: an open library and a C string.
+        // SAFETY: the library is open, and the name is a C string.
         let asks = || unsafe { looks_up(driver.0, c"cuInit".as_ptr().cast()) };
-        // SAFETY: an open library.
+        // SAFETY: the library is open.
         let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuInit") };
         assert_eq!(asks(), real);
         assert_eq!(found(0), [binding(&path, "dlsym")]);
@@ -164,11 +164,11 @@ fn other_namespaces_are_reported() {
         let driver = libraries.driver();
         assert_eq!(libraries_elsewhere(), [""; 0]);
         let path = std::ffi::CString::new(driver.as_os_str().as_encoded_bytes()).expect("a path");
-        // SAFETY: a library without constructors.
+        // SAFETY: the library has no constructors.
         let handle = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null(), "{}", support::error());
         let elsewhere = libraries_elsewhere();
-        // glibc reports this only from 2.35 on. SAFETY: a static string.
+        // glibc reports this only from version 2.35 on. SAFETY: the result is a static string.
         let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
         let minor = version.to_str().expect("a version").split('.').nth(1);
         if minor.and_then(|minor| minor.parse().ok()) >= Some(35) {
@@ -177,7 +177,7 @@ fn other_namespaces_are_reported() {
                 "{elsewhere:?}"
             );
         }
-        // It is also a different driver.
+        // The library in the other namespace also has a driver of its own.
         assert_ne!(look_up(handle, c"cuInit"), ptr::null());
         assert_eq!(found(0), []);
     });
@@ -198,7 +198,7 @@ fn all_calls_are_heard_under_an_auditor() {
     alone("all_calls_are_heard_under_an_auditor", &variables, || {
         register();
         let driver = Library::open(env::var_os("DRIVER").expect("a path"));
-        // SAFETY: an open library.
+        // SAFETY: the library is open.
         let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuInit") };
         assert_ne!(driver.find(c"cuInit"), real);
         let linked = Library::open(env::var_os("LINKED").expect("a path"));

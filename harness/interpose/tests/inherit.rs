@@ -171,7 +171,7 @@ fn workers_and_blocking_threads_of_tokio_inherit() {
     });
 }
 
-/// Records, when it is dropped, whether its thread still counts as live.
+/// When it is dropped, records whether its thread still counts as live.
 struct LooksAtItsEnd(mpsc::Sender<usize>);
 
 impl Drop for LooksAtItsEnd {
@@ -210,8 +210,8 @@ extern "C" fn calls_back() {
     SEEN.store(token() + 1, Ordering::Release);
 }
 
-/// Makes the library called `name` start a thread, which must inherit the token and be counted as
-/// live `counted` times.
+/// Makes the library called `name` start a thread, which must inherit the token and increase the
+/// count of live threads by `counted`.
 #[cfg(target_os = "linux")]
 fn starts_a_thread(name: &str, counted: usize) {
     let library = Library::open(Libraries::new().compile("starts.c", name, &["-lpthread"]));
@@ -227,7 +227,7 @@ fn starts_a_thread(name: &str, counted: usize) {
     }
     assert_eq!(SEEN.load(Ordering::Acquire) - 1, 23, "{name}");
     assert_eq!(live(23), counted, "{name}");
-    // It is not mistaken for a thread of another test either.
+    // The thread is not mistaken for a thread of another test either.
     assert_eq!(marked_threads().len(), before + 1, "{name}");
     assert_eq!(library.call(c"stop"), 0);
 }

@@ -25,7 +25,7 @@ fn linked(libraries: &Libraries, arguments: &[&str]) -> Result<PathBuf, String> 
     if !output.status.success() {
         return Err(text(&output));
     }
-    // The next program has the same name.
+    // The next program that is built has the same name.
     let copy = libraries.path("program");
     fs::copy(cargo.examples().join("interpose_program"), &copy).expect("a copy");
     Ok(copy)
@@ -53,7 +53,7 @@ fn run(path: &Path, library: &Path, driver: &Path) -> String {
 const HEARD: &str = "EveryLookup\nshown true\ninit 100 alloc 102\n\
                      heard 1 inits, 2 allocations; inherited 7\n";
 const WITHOUT: &str = "EveryLookup\nshown false\nheard 0 inits, 1 allocations; inherited 7\n";
-/// The program's own calls go to its mock; look-ups of another driver are intercepted.
+/// The program's own calls go to its mock, and look-ups of another driver are intercepted.
 const MOCK: &str = "EveryLookup\nshown false\ninit 300 alloc 302\n\
                     heard 0 inits, 1 allocations; inherited 7\n";
 
@@ -62,7 +62,7 @@ fn all_calls_are_heard_with_every_linker_and_no_symbol_is_invented() {
     let libraries = Libraries::new();
     let driver = libraries.driver();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
-    // Each linker, and the text by which its output can be recognised.
+    // For each linker, the text by which its output can be recognised.
     let linkers = [
         (None, ""),
         (Some("lld"), "LLD "),
@@ -103,11 +103,11 @@ fn all_calls_are_heard_with_every_linker_and_no_symbol_is_invented() {
         let made = linked(&libraries, &["--cfg", "linked", option]).expect("a program");
         assert_eq!(run(&made, &looks_up, &driver), HEARD, "{option}");
     }
-    // All symbols of the program are exported, but none that it does not define.
+    // All symbols that the program defines are exported, and no others.
     let made = linked(&libraries, &["-Clink-arg=-rdynamic"]).expect("a program");
     assert_eq!(run(&made, &looks_up, &driver), WITHOUT);
-    // No symbol is exported: the program's own calls are intercepted, and those of libraries once
-    // they are rebound.
+    // No symbol is exported. The program's own calls are intercepted; the calls of libraries are
+    // intercepted once the libraries are rebound.
     let hidden = ["--cfg", "linked", "-Clink-arg=-Wl,--exclude-libs,ALL"];
     let made = linked(&libraries, &hidden).expect("a program");
     let text = run(&made, &looks_up, &driver);

@@ -25,13 +25,14 @@ fn heard(count: &AtomicU32) -> u32 {
 }
 
 fn init(function: *const ()) -> c_int {
-    // SAFETY: a function with this name, or its wrapper or thunk.
+    // SAFETY: the address is that of a function with this name, or of its wrapper or thunk.
     unsafe { std::mem::transmute::<*const (), Init>(function)(0) }
 }
 
 fn allocate(function: *const ()) -> c_int {
     let mut address = 0;
-    // SAFETY: a variant of the name, or its wrapper or thunk; all have this type.
+    // SAFETY: the address is that of a variant of the name, or of its wrapper or thunk. All of them
+    // have this type.
     unsafe { std::mem::transmute::<*const (), Alloc>(function)(&raw mut address, 64) }
 }
 
@@ -59,7 +60,7 @@ fn a_function_of_a_table_is_answered_by_its_wrapper() {
             assert_eq!(heard(&table::LOOKUPS), 5);
             // The library stays loaded even if it is closed, because wrappers call it.
             let found = driver.find(c"cuInit");
-            // SAFETY: it was opened above.
+            // SAFETY: the library was opened above.
             unsafe { libc::dlclose(driver.0) };
             assert_eq!(init(found), 100);
             assert_eq!(missed(), []);
@@ -73,7 +74,7 @@ fn the_harness_own_look_ups_are_not_heard() {
         let libraries = Libraries::new();
         register();
         let driver = Library::open(libraries.driver());
-        // SAFETY: an open library.
+        // SAFETY: the library is open.
         let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuInit") };
         assert_eq!(init(real), 100);
         assert_ne!(driver.find(c"cuInit"), real);
@@ -90,7 +91,7 @@ fn without_a_driver_there_is_no_function() {
             let error = support::error();
             assert!(error.contains("undefined symbol: cuInit"), "{error:?}");
         }
-        // SAFETY: the program itself.
+        // SAFETY: a null name stands for the program itself.
         let program = unsafe { libc::dlopen(ptr::null(), libc::RTLD_NOW) };
         assert_eq!(look_up(program, c"cuInit"), ptr::null());
     });
@@ -115,9 +116,9 @@ fn a_look_up_of_the_next_definition_finds_it() {
         assert_eq!(answers(), before);
         assert_eq!(before, [1, 2, 100]);
         assert_eq!(heard(&table::INITS), 0);
-        // The default of two versions is found by its name, and the other one by its version.
+        // The default one of two versions is found by its name, and the other by its version.
         assert_eq!(first.call(c"versioned"), 20);
-        // SAFETY: an open library and C strings.
+        // SAFETY: the library is open, and both names are C strings.
         let old = unsafe { libc::dlvsym(first.0, c"versioned".as_ptr(), c"OLD".as_ptr()) };
         assert!(!old.is_null());
         assert_ne!(old.cast_const().cast(), first.find(c"versioned"));
@@ -154,8 +155,8 @@ fn a_call_of_a_variant_that_no_table_has_is_counted() {
             }
             assert_eq!(driver.find(c"cuMemAlloc_v9"), found);
             assert_eq!(missed(), [("cuMemAlloc_v9".to_owned(), 3)]);
-            // A name that only begins like one of the table is not one of its variants. SAFETY: an
-            // open library.
+            // A name that merely begins like a name in the table is not one of its variants.
+            // SAFETY: the library is open.
             let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuDeviceGetCount") };
             assert_eq!(driver.find(c"cuDeviceGetCount"), real);
         },
@@ -195,7 +196,7 @@ fn the_functions_of_a_second_driver_are_counted() {
 
 fn proc_address(function: *const (), name: &CStr, version: c_int) -> *const () {
     let mut found = ptr::null();
-    // SAFETY: a function with this name, or its wrapper.
+    // SAFETY: the address is that of a function with this name, or of its wrapper.
     let result = unsafe {
         let function = std::mem::transmute::<*const (), GetProcAddress>(function);
         function(name.as_ptr(), &raw mut found, version, 0)
@@ -221,7 +222,7 @@ fn an_address_is_answered_by_the_wrapper_of_its_variant() {
         // This function is exported under a name that is not in a table.
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 9000)), 109);
         assert_eq!(missed(), [("cuMemAlloc_v9".to_owned(), 1)]);
-        // SAFETY: an open library.
+        // SAFETY: the library is open.
         let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuDeviceGetCount") };
         assert_eq!(proc_address(get, c"cuDeviceGetCount", 3020), real);
         assert_eq!(support::error(), "");
@@ -259,19 +260,19 @@ fn constructors_destructors_and_children_are_heard() {
         register();
         let library = Library::open(std::env::var_os("LOOKS_UP").expect("a path"));
         assert_eq!(heard(&table::ALLOCATIONS), 1, "by its constructor");
-        // SAFETY: the child calls the library and ends.
+        // SAFETY: the child only calls the library and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let result = library.call(c"allocates");
             let heard = heard(&table::ALLOCATIONS);
-            // SAFETY: ends the child, without destructors.
+            // SAFETY: the call ends the child without running destructors.
             unsafe { libc::_exit(i32::from(result != 102 || heard != 2)) };
         }
         let mut status = -1;
-        // SAFETY: `child` is a child of this process, and `status` is to be written to.
+        // SAFETY: `child` is a child of this process, and `status` is writable.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(status, 0);
-        // SAFETY: it was opened above.
+        // SAFETY: the library was opened above.
         unsafe { libc::dlclose(library.0) };
         assert_eq!(heard(&table::ALLOCATIONS), 2, "by its destructor");
     });

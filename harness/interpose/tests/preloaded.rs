@@ -67,10 +67,10 @@ fn with_trampolines_and_no_driver_there_is_no_function() {
         let error = support::error();
         assert!(error.contains("undefined symbol: cuInit"), "{error:?}");
         let shim = Library::open(built("interpose_shim"));
-        // A caller with a weak reference gets an error that says that this is not a driver. SAFETY:
-        // an open library.
+        // A caller with a weak reference gets an error code that shows that there is no driver.
+        // SAFETY: the library is open.
         let real = unsafe { gpu_leak_interpose::real_symbol(shim.0, c"cuInit") };
-        // SAFETY: a trampoline, which leads to a function without arguments.
+        // SAFETY: the address is that of a trampoline, which leads to a function without arguments.
         let result = unsafe { std::mem::transmute::<*const (), extern "C" fn() -> i32>(real)() };
         assert_eq!(result, 34);
         let libraries = Libraries::new();
@@ -99,7 +99,7 @@ fn all_arguments_arrive_behind_a_trampoline() {
             );
             let shim = Library::open(built("interpose_shim"));
             for _ in 0..2 {
-                // SAFETY: an open library.
+                // SAFETY: the library is open.
                 let trampoline =
                     unsafe { gpu_leak_interpose::real_symbol(shim.0, c"cuManyArguments_v9") };
                 let squares: i32 = (1..=28).map(|at| at * at).sum();
@@ -129,7 +129,7 @@ fn a_program_with_a_harness_serves_the_preloaded_one_too() {
             let registered = gpu_leak_interpose::register(&table::TABLE);
             assert_eq!(registered, Reach::EveryLookup);
             assert_eq!(driver.find(c"cuMemAlloc_v2"), before);
-            // SAFETY: the wrapper with this name.
+            // SAFETY: the address is that of the wrapper with this name.
             unsafe {
                 let alloc = std::mem::transmute::<*const (), table::Alloc>(before);
                 assert_eq!(alloc(&mut 0, 64), 102);
@@ -153,7 +153,7 @@ fn a_plugin_registers_with_the_program_that_loads_it() {
             let alloc = driver.find(c"cuMemAlloc_v2");
             let plugin = Library::open(built("interpose_plugin"));
             assert_eq!(plugin.call(c"plugin_registers"), 0);
-            // SAFETY: the wrapper with this name.
+            // SAFETY: the address is that of the wrapper with this name.
             unsafe {
                 let alloc = std::mem::transmute::<*const (), table::Alloc>(alloc);
                 assert_eq!(alloc(&mut 0, 64), 102);

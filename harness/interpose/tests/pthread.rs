@@ -17,7 +17,7 @@ thread_local! {
 /// Counts what each thread allocates and frees.
 struct Counting;
 
-// SAFETY: every call is forwarded unchanged to the system's allocator; counting uses thread-locals
+// SAFETY: every call is forwarded unchanged to the system's allocator. Counting uses thread-locals
 // that neither allocate nor have destructors.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -62,8 +62,8 @@ fn create(
     argument: usize,
 ) -> Result<libc::pthread_t, c_int> {
     let mut thread = 0;
-    // SAFETY: `thread` is writable, callers pass null or initialised attributes, and both routines
-    // below accept any argument.
+    // SAFETY: `thread` is writable, callers pass null or initialised attributes, and the routines
+    // of these tests accept any argument.
     let result = unsafe {
         pthread_create(
             &raw mut thread,
@@ -125,12 +125,12 @@ fn without_a_token_nothing_is_allocated() {
 #[test]
 fn a_thread_that_cannot_start_is_an_error_and_leaves_nothing() {
     let before = set_token(5);
-    // The first thread with a token allocates space for all threads, so it is started before
+    // The first thread with a token allocates space that all threads share, so it is started before
     // anything is counted.
     run(returns_token_and_argument, 1);
     let mut attributes = std::mem::MaybeUninit::uninit();
-    // SAFETY: the attributes are initialised by the first call and used by the second; this stack
-    // size is valid.
+    // SAFETY: the attributes are initialised by the first call and used by the second, and this
+    // stack size is valid.
     let set = unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr())
             + libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), 1 << 60)

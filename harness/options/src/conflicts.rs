@@ -1,12 +1,12 @@
-//! Options that contradict each other, in one attribute, in one table of the configuration file or
+//! Options that contradict each other: in one attribute, in one table of the configuration file or
 //! on one `Check`.
 
 /// Two options that contradict each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Conflict {
-    /// Their names.
+    /// The names of the two options.
     pub options: [&'static str; 2],
-    /// Why they contradict each other, and what to do.
+    /// Why the options contradict each other, and what to do about it.
     pub why: &'static str,
 }
 
@@ -33,8 +33,8 @@ const CONFLICTS: [Conflict; 4] = [
     },
 ];
 
-/// Returns the conflicts among the options for which `is_on` holds: those set to
-/// something other than a written-out default such as `parallel = false` or `rounds = 1`.
+/// Returns the conflicts among the options for which `is_on` holds. `is_on` must not hold for an
+/// option that is set to its default, as in `parallel = false` or `rounds = 1`.
 pub fn conflicts(is_on: impl Fn(&str) -> bool) -> impl Iterator<Item = Conflict> {
     CONFLICTS
         .into_iter()

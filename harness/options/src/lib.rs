@@ -2,7 +2,7 @@
 //!
 //! The attribute of gpu-leak-check parses the options at compile time, its library parses them in
 //! the configuration file, and `Check` has a method for each. All three are generated from [one
-//! table](options), so that the same name means the same everywhere.
+//! table](options), so that each name means the same everywhere.
 
 mod conflicts;
 mod nearest;

@@ -14,7 +14,8 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
     near.map(|(_, known)| known)
 }
 
-/// Returns the edit distance of two words: the letters to insert, remove or replace.
+/// Returns the edit distance of two words: how many letters have to be inserted, removed or
+/// replaced to turn one into the other.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! The rules for single values, wherever an option is set.
+//! The rules for the values of single options, which hold wherever an option is set.
 
 /// The smallest number of rounds that can show growth. In two rounds, a correct program can grow
 /// twice by chance.
@@ -8,7 +8,7 @@ pub const FEWEST_ROUNDS: u32 = 3;
 ///
 /// # Errors
 ///
-/// A sentence with the problem and the numbers that are possible.
+/// Returns a sentence that names the problem and the possible numbers.
 pub const fn rounds(number: u32) -> Result<u32, &'static str> {
     match number {
         0 => Err("0 rounds check nothing: 1 is an ordinary check, 3 or more look for growth"),
@@ -17,11 +17,12 @@ pub const fn rounds(number: u32) -> Result<u32, &'static str> {
     }
 }
 
-/// Returns the name of the allocator in the name of a layer, `allocator:NAME` or `NAME`.
+/// Returns the name of the allocator from the name of its layer, which is `allocator:NAME` or
+/// `NAME`.
 ///
 /// # Errors
 ///
-/// A sentence with the names that are possible.
+/// Returns a sentence that describes the possible names.
 pub fn layer(name: &str) -> Result<&str, &'static str> {
     let allocator = name.strip_prefix("allocator:").unwrap_or(name);
     match allocator.trim() {

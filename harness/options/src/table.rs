@@ -93,8 +93,8 @@ macro_rules! options {
     };
 }
 
-/// Passes the table of budgets to the macro with the given name: the [option](crate::options) that
-/// sets each, and the judgement's name for it.
+/// Passes the table of budgets to the macro with the given name. Each row has the
+/// [option](crate::options) that sets the budget and the name that the judgement uses for it.
 #[macro_export]
 macro_rules! budgets {
     ($table:ident) => {

@@ -1,4 +1,4 @@
-//! Which calls to the drivers were intercepted in a check, and which were missed.
+//! Which calls to the drivers were intercepted during a check, and which were missed.
 
 use gpu_leak_interpose::{
     MissedCalls, WatchedFunction, bindings_past_us, libraries_elsewhere, missed_calls,
@@ -8,24 +8,24 @@ use super::start::{Reach, reach};
 use super::{cuda, vulkan, wrapper};
 use crate::device::{contexts, driver, exit};
 
-/// How much of the program's use of CUDA's driver is intercepted.
+/// How much of the program's use of the CUDA driver is intercepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Interception {
     /// The driver has not been initialised.
     Unused,
-    /// All calls so far.
+    /// All calls so far have been intercepted.
     Whole,
-    /// All calls so far except these.
+    /// All calls so far have been intercepted, except these.
     Partly(Missed),
-    /// The harness failed in a call.
+    /// The harness failed in an intercepted call.
     Broken,
-    /// None: the driver's initialisation was not intercepted.
+    /// No call is intercepted: even the driver's initialisation was missed.
     None,
 }
 
-/// Whether the driver was initialised by NVIDIA's driver for Vulkan, which does so for ray tracing,
-/// and no other code can call it: no function of its tables was looked up in this process, and none
-/// was bound.
+/// Whether only NVIDIA's Vulkan driver uses CUDA, which it initialises for ray tracing. This holds
+/// if no function of the CUDA tables has been looked up in this process, or bound, so that no other
+/// code can call one.
 fn is_used_by_vulkan_alone() -> bool {
     let tables = [cuda::FUNCTIONS, cuda::LOOK_UPS].into_iter();
     vulkan::is_intercepted()
@@ -37,10 +37,10 @@ fn is_used_by_vulkan_alone() -> bool {
             .all(|binding| vulkan::is_named_so(&binding.symbol))
 }
 
-/// The calls that had been missed when a check began.
+/// The calls that had already been missed when a check began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MissedBefore {
-    /// How many bindings; `None` for a check that covers all bindings since the process began.
+    /// The number of bindings; `None` for a check that covers all bindings since the process began.
     bindings: Option<usize>,
     calls: Vec<MissedCalls>,
 }
@@ -48,23 +48,23 @@ pub(crate) struct MissedBefore {
 /// The calls and bindings that were not intercepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Missed {
-    /// Functions that were called without a wrapper: variants that the table lacks, or more
-    /// functions of the same name than it can distinguish.
+    /// Functions that were called although they have no wrapper: variants that the table lacks, or
+    /// more functions with the same name than it can tell apart.
     pub(crate) functions: Vec<String>,
-    /// Libraries whose bindings to functions bypassed the harness, and which may have called these
-    /// functions.
+    /// Libraries whose bindings to functions bypassed the harness, so that they may have called
+    /// these functions unseen.
     pub(crate) libraries: Vec<String>,
 }
 
 impl MissedBefore {
-    /// Returns the calls missed since the check began, of the functions whose names `is_meant`
-    /// selects.
+    /// Returns the calls that were missed since the check began, of functions whose names
+    /// `is_meant` selects.
     pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
         let calls = missed_calls().into_iter();
         let new = calls.filter(|call| !self.calls.contains(call));
         let functions = new.map(|call| call.name);
         let since = self.bindings.unwrap_or(usize::MAX);
-        // At exit the loader has already finalised its libraries.
+        // At exit, the loader has already finalised its libraries.
         let past = (!exit::exiting()).then(|| bindings_past_us(since).found);
         let past = past.into_iter().flatten();
         let past = past.filter(|binding| is_meant(&binding.symbol));
@@ -77,7 +77,6 @@ impl MissedBefore {
     }
 }
 
-/// Begins a check.
 pub(crate) fn begin_check() -> MissedBefore {
     driver::find();
     MissedBefore {
@@ -86,11 +85,11 @@ pub(crate) fn begin_check() -> MissedBefore {
     }
 }
 
-/// Returns how much of the program's use of CUDA's driver was intercepted in the check that ends;
-/// `before` is from its beginning.
+/// Returns how much of the program's use of the CUDA driver was intercepted in the check that ends
+/// now. `before` is from the beginning of the check.
 pub(crate) fn cuda_interception(before: &MissedBefore) -> Interception {
-    // At exit the loader has already finalised its libraries, and asking for one would initialise
-    // it again.
+    // At exit, the loader has already finalised its libraries, and asking for a library would
+    // initialise it again.
     let may_ask_loader = !exit::exiting();
     if may_ask_loader {
         driver::find();

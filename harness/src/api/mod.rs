@@ -1,4 +1,5 @@
-//! The watched GPU APIs, each a table of functions, and the code that their wrappers share.
+//! The watched GPU APIs, each of which is a table of functions, and the code that their wrappers
+//! share.
 
 pub(crate) mod cuda;
 mod interception;

@@ -15,20 +15,20 @@ pub(super) type Out<T = u64> = Pointer<T>;
 pub(super) type In<T> = Pointer<T>;
 
 impl<T> Pointer<T> {
-    /// The same address, as a pointer to another type.
+    /// Returns the same address as a pointer to another type.
     pub(super) fn cast<U>(self) -> Pointer<U> {
         Pointer(self.0.cast())
     }
 }
 
 impl<T: Copy> Pointer<T> {
-    /// Returns its target; `None` if the caller passed null.
+    /// Returns the target; `None` if the caller passed null.
     ///
     /// # Safety
-    /// The call with this parameter has returned: successfully if this is a result; without
-    /// rejecting it if this is an input.
+    /// The call with this parameter has returned. If the parameter is a result, the call was
+    /// successful; if it is an input, the call did not reject it.
     pub(super) unsafe fn read(self) -> Option<T> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.read_at(0) }
     }
 
@@ -38,8 +38,8 @@ impl<T: Copy> Pointer<T> {
     ///
     /// The conditions are those of [`Self::read`], and the array must have that element.
     pub(super) unsafe fn read_at(self, index: usize) -> Option<T> {
-        // SAFETY: as the caller promises, the driver has written or read it, or `T` is its first
-        // part. A program's own variables may be unaligned.
+        // SAFETY: as the caller promises, the driver has written or read the target, or `T` is the
+        // first part of the target. A program's own variables may be unaligned.
         (!self.0.is_null()).then(|| unsafe { ptr::read_unaligned(self.0.add(index)) })
     }
 }

@@ -1,4 +1,4 @@
-//! The start of all APIs: registers their tables of functions when the program is loaded.
+//! Starts all APIs: registers their tables of functions when the program is loaded.
 
 #![cfg_attr(
     target_os = "linux",
@@ -17,11 +17,12 @@ use gpu_leak_interpose::{bindings_past_us, register};
 
 use super::{cuda, vulkan};
 
-/// The result of registering the tables, which is the same for each.
+/// Which look-ups are intercepted. This is the same for all tables.
 static REACH: OnceLock<Reach> = OnceLock::new();
 
-/// Vulkan's loader looks up the same names in layers and drivers, and calls those functions when
-/// its own are called. Each call counts only once, where the program makes it.
+/// Vulkan's loader looks up the same names in layers and drivers, and calls the functions that it
+/// finds when its own functions are called. Each call must be counted only once: where the program
+/// makes it.
 static TABLES: [Registration; 4] = [
     Registration::new(cuda::FUNCTIONS, None),
     Registration::new(cuda::LOOK_UPS, None),
@@ -29,12 +30,13 @@ static TABLES: [Registration; 4] = [
     Registration::new(vulkan::LOOK_UPS, None).only_for_others(),
 ];
 
-/// Runs when the program is loaded, so that its first look-up is intercepted. The number in the
-/// section's name places it before initialisers without a number, regardless of the order of
-/// linking.
+/// Runs when the program is loaded, so that the program's first look-up is already intercepted. The
+/// number in the section's name places it before initialisers without a number, regardless of the
+/// order in which objects are linked.
 #[cfg(target_os = "linux")]
 #[used]
-// SAFETY: the section holds pointers to functions of this type, which the C library calls once each.
+// SAFETY: the section holds pointers to functions of this type, and the C library calls each of
+// them once.
 #[unsafe(link_section = ".init_array.50000")]
 static BEGIN: extern "C" fn() = begin;
 
@@ -43,7 +45,7 @@ extern "C" fn begin() {
     for table in &TABLES {
         let _ = REACH.set(register(table));
     }
-    // A program that is linked against a driver has its functions already.
+    // A program that is linked to a driver is already bound to the driver's functions.
     let _ = bindings_past_us(usize::MAX);
 }
 

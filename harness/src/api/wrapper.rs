@@ -1,5 +1,5 @@
 //! Code that the wrappers of all tables share. It decides whether and how calls are reported, and
-//! keeps a panic of the harness from reaching the program or the driver.
+//! keeps a panic in the harness from reaching the program or the driver.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::device::exit;
 use crate::recursion_guard::{quiet, try_quiet};
 
-/// Whether calls are reported to the ledger. If not, a call costs only one load of this flag.
+/// Whether calls are reported to the ledger. If they are not, reading this flag is all that a call
+/// costs.
 static LISTENING: AtomicBool = AtomicBool::new(true);
-/// Set if the harness panicked in a call: the ledger can no longer be trusted.
+/// Set when the harness has panicked in a call, because the ledger can no longer be trusted.
 static BROKEN: AtomicBool = AtomicBool::new(false);
-/// The function to call before the initialisation of a driver.
+/// The function to call before a driver is initialised.
 static BEFORE: OnceLock<fn()> = OnceLock::new();
 
-/// Whether calls are reported.
 #[inline]
 pub(super) fn is_listening() -> bool {
     LISTENING.load(Ordering::Relaxed)
@@ -26,12 +26,12 @@ pub(crate) fn stop() {
     LISTENING.store(false, Ordering::Relaxed);
 }
 
-/// Whether the harness has panicked in a call.
 pub(super) fn broken() -> bool {
     BROKEN.load(Ordering::Relaxed)
 }
 
-/// Runs `work` and returns whether it finished: a panic must not reach the driver or the caller.
+/// Runs `work` and returns whether it finished. A panic in it is caught, because it must not reach
+/// the driver or the caller.
 #[inline]
 fn unbroken(work: impl FnOnce()) -> bool {
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
@@ -41,12 +41,14 @@ fn unbroken(work: impl FnOnce()) -> bool {
     outcome.is_ok()
 }
 
-/// Makes the program's call with `forward` and reports it: `began` reports that it is about to be
-/// made, and `ended` reports its result. The data that the end needs from the beginning is a
-/// `Begun` in this stack frame, filled in place, because moving it would cost more than filling it.
+/// Makes the program's call by calling `forward`, and reports it: `began` reports that the call is
+/// about to be made, and `ended` reports its result. What the end needs from the beginning is a
+/// `Begun` in this stack frame. It is filled in place, because moving it would cost more than
+/// filling it.
 ///
-/// `is_one_call` says whether calls that a driver makes meanwhile are part of the program's call.
-// Inlined also in a debug build, where every stack would otherwise have one more frame.
+/// `is_one_call` says whether calls that a driver makes in the meantime are part of the program's
+/// call.
+// This is inlined even in a debug build, where otherwise every stack would have one more frame.
 #[inline(always)]
 pub(super) fn reported<Begun: Default, Answer: Copy>(
     forward: &mut dyn FnMut() -> Answer,
@@ -54,7 +56,7 @@ pub(super) fn reported<Begun: Default, Answer: Copy>(
     began: impl FnOnce(&mut Begun),
     ended: impl FnOnce(&mut Begun, Answer),
 ) -> Answer {
-    // In a forked child the ledger's locks may be held by threads that do not exist there.
+    // In a forked child, threads that do not exist there may hold the ledger's locks.
     if exit::forked() || broken() {
         return forward();
     }
@@ -69,20 +71,20 @@ pub(super) fn reported<Begun: Default, Answer: Copy>(
     if is_reported {
         let _at_work = quiet();
         unbroken(|| ended(&mut begun, answer));
-        // The locks in `begun` are released while this thread still holds the guard.
+        // The locks in `begun` are released while this thread still holds the recursion guard.
         drop(begun);
     }
     answer
 }
 
-/// Runs `first` once, when the program is about to initialise a driver, on the initialising
-/// thread.
+/// Runs `first` once, on the thread that is about to initialise a driver for the first time, before
+/// the initialisation.
 pub fn before_initialisation(first: fn()) {
     let _ = BEFORE.set(first);
 }
 
-/// Records that the program is about to initialise a driver. Each library in the program may do so
-/// again.
+/// Records that the program is about to initialise a driver. This may happen several times, because
+/// each library in the program may initialise a driver.
 pub(super) fn initialises() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
 
@@ -93,7 +95,7 @@ pub(super) fn initialises() {
     }
 }
 
-/// The name of a function as a C string.
+/// Returns the name of a function as a C string.
 macro_rules! name {
     ($name:ident) => {
         match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -104,7 +106,8 @@ macro_rules! name {
 }
 pub(super) use name;
 
-/// The entries of a table for a function: its name, and the wrapper and the slot of each target.
+/// Returns the rows of a table for one function: its name, with the wrapper and the slot of each
+/// target.
 macro_rules! watched {
     ($name:ident, [$($target:literal)*]) => {
         [$(WatchedFunction::new(
@@ -115,17 +118,17 @@ macro_rules! watched {
     };
 }
 
-/// The entries for a function of the driver that looks up others: the wrapper and the slot of each
-/// target.
+/// Returns the rows for a function of the driver that looks up other functions: its name, with the
+/// wrapper and the slot of each target.
 macro_rules! look_up {
     ($name:literal, $wrapper:ident, $slots:ident, [$($target:literal)*]) => {
         [$(WatchedFunction::new($name, $wrapper::<$target> as *const (), &$slots[$target])),*]
     };
 }
 
-/// Defines the slots of a table, by target and function, and `FUNCTIONS`: its entries for look-ups.
-/// As many functions with the same name can be distinguished as there are targets; each has its own
-/// wrapper.
+/// Defines the slots of a table, by target and function, and `FUNCTIONS`, the rows of the table.
+/// There can be as many different functions with the same name as there are targets, and each has
+/// its own wrapper.
 macro_rules! table {
     ($targets:ident = $numbers:tt; $($name:ident)*) => {
         #[expect(non_camel_case_types, reason = "the names match the driver's functions")]
@@ -145,11 +148,11 @@ macro_rules! table {
 }
 pub(super) use {look_up, table, watched};
 
-/// The effect that a row describes for a call whose parameters are all zero.
+/// Returns the effect of a row for a call whose parameters are all zero.
 #[cfg(test)]
 macro_rules! with_zeros {
     ($call:ident, ($($parameter:ident: $type:ty),*), $does:expr) => {{
-        // SAFETY: every parameter is a number, or a pointer that may be null.
+        // SAFETY: every parameter is a number or a pointer that may be null.
         #[allow(unused_variables, clippy::allow_attributes, reason = "some rows do not use every parameter")]
         let ($($parameter,)*) = unsafe { ($(mem::zeroed::<$type>(),)*) };
         $call::from($does)

@@ -1,9 +1,9 @@
-//! The program's own heap blocks while a run confirms a leak: where each was allocated, and which
-//! addresses the freed ones contained.
+//! Records the program's own heap blocks while a run confirms a leak: where each block was
+//! allocated, and which addresses the freed blocks contained.
 //!
-//! The block that leads to a leak, or did until it was freed, often names the function with the
-//! mistake. A backtrace for each block would slow down every test, so backtraces are taken only in
-//! runs that confirm a leak, and only for a limited number of blocks.
+//! The block that leads to a leak, or that led to it until the block was freed, often names the
+//! function with the mistake. A backtrace for each block would slow down every test, so backtraces
+//! are captured only in runs that confirm a leak, and only for a limited number of blocks.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -18,35 +18,35 @@ use crate::ledger::{self, StackId};
 use crate::recursion_guard::{quiet, try_quiet};
 use crate::sync::{Mutex, locked};
 
-/// How many allocations, and how many frees, are recorded in a run.
+/// The largest number of allocations, and of frees, that are recorded in a run.
 const MOST: u32 = 1 << 16;
-/// How many bytes of a freed block are read.
+/// How many bytes of a freed block are read at most.
 const READ: usize = 64 << 10;
 const _: () = assert!(READ <= CLEARED);
-/// How many addresses in freed blocks are recorded.
+/// The largest number of addresses in freed blocks that are recorded.
 const MOST_ADDRESSES: usize = 1 << 18;
-/// For how long a run's blocks are recorded.
+/// The time after which a run's blocks are no longer recorded.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Values that can be addresses: others are numbers and text.
+/// Values that can be addresses. All others are numbers or text.
 const ADDRESSES: Range<u64> = 1 << 32..1 << 56;
 
 static BLOCKS: Mutex<Option<Blocks>> = Mutex::new(None);
 
-/// The known state of the heap.
+/// What has been recorded about the heap.
 #[derive(Debug, Default)]
 struct Blocks {
-    /// The size of each live block and where it was allocated, by its address.
+    /// For each live block, by its address: its size, and where it was allocated.
     live: FxHashMap<usize, (usize, StackId)>,
     allocated: u32,
     freed: u32,
-    /// When recording stops; `None` before the first block.
+    /// When recording stops; `None` before the first block is recorded.
     until: Option<Instant>,
-    /// The last freed block that contained each address.
+    /// For each address, the block that contained it and was freed last.
     last: FxHashMap<u64, FreedHeapBlock>,
 }
 
-/// When a block of the program's heap was freed (in the order of the ledger's events), where, and
-/// where it was allocated.
+/// A freed block of the program's heap: when it was freed (as a number in the order of the ledger's
+/// events), where it was freed, and where it had been allocated.
 type FreedHeapBlock = (u64, StackId, StackId);
 
 /// Records the program's heap blocks from now on, until the guard is dropped; `None` if they are
@@ -54,7 +54,7 @@ type FreedHeapBlock = (u64, StackId, StackId);
 pub(crate) fn watch() -> Option<WatchedHeap> {
     static WATCH: HeapWatch = HeapWatch { allocated, freed };
     let _quiet = quiet();
-    // The table is empty before the first block comes.
+    // The lock is held, so the table is empty before the first block is reported.
     let mut blocks = locked(&BLOCKS);
     if blocks.is_some() || !watch_heap(Some(&WATCH)) {
         return None;
@@ -65,10 +65,10 @@ pub(crate) fn watch() -> Option<WatchedHeap> {
     })
 }
 
-/// The program's heap blocks are recorded while this exists.
+/// A guard: while it exists, the program's heap blocks are recorded.
 #[derive(Debug)]
 pub(crate) struct WatchedHeap {
-    /// The number of the ledger's next event when recording began.
+    /// The number that the ledger's next event had when recording began.
     since: u64,
 }
 
@@ -85,13 +85,13 @@ impl Drop for WatchedHeap {
 }
 
 impl WatchedHeap {
-    /// Whether the creation with this event number happened while the blocks were recorded.
+    /// Whether the creation with this event number happened while blocks were being recorded.
     pub(crate) fn saw(&self, sequence: u64) -> bool {
         sequence >= self.since
     }
 
-    /// Returns the live blocks, sorted by address, each limited to the part without data of earlier
-    /// owners. Returns none if not all calls were seen.
+    /// Returns the live blocks, sorted by address. Each is limited to the part that contains no
+    /// data of earlier owners. Returns none if some calls were not seen.
     pub(crate) fn live(&self) -> Vec<(Range<u64>, StackId)> {
         let _quiet = quiet();
         let blocks = locked(&BLOCKS);
@@ -110,9 +110,9 @@ impl WatchedHeap {
         live
     }
 
-    /// Returns, for each of these ranges of addresses, the last freed block that contained an
-    /// address in it, if it was freed after the event with this number. The ranges must not
-    /// overlap.
+    /// Returns, for each of these address ranges, the block that contained an address in the range
+    /// and was freed last, if it was freed after the event with the given number. The ranges must
+    /// not overlap.
     pub(crate) fn last_freed(&self, ranges: &[(Range<u64>, u64)]) -> Vec<Option<FreedHeapBlock>> {
         let _quiet = quiet();
         let mut order: Vec<_> = (0..ranges.len()).collect();
@@ -139,8 +139,8 @@ thread_local! {
     static UNNOTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A guard. While it exists, the blocks of this thread count as the harness's own and not as
-/// holders of the program.
+/// A guard: while it exists, this thread's blocks count as the harness's own and are not reported
+/// as holders.
 #[derive(Debug)]
 pub(crate) struct Unnoted(PhantomData<*const ()>);
 
@@ -160,15 +160,15 @@ fn is_unnoted() -> bool {
     UNNOTED.try_with(Cell::get) != Ok(0)
 }
 
-/// Returns whether the block is noted.
+/// Returns whether the block is recorded.
 fn allocated(address: usize, bytes: usize) -> bool {
     let Some(_quiet) = try_quiet() else {
         return false;
     };
-    // Only blocks of a check's threads are recorded.
+    // Only blocks of threads that belong to a check are recorded.
     let is_wanted = token() != 0 && !is_unnoted();
     let is_wanted = |blocks: &mut Blocks| {
-        // A library may have freed an earlier block at this address unseen.
+        // A library may have freed an earlier block at this address without being seen.
         blocks.live.remove(&address);
         if !is_wanted || blocks.allocated >= MOST {
             return false;
@@ -190,7 +190,7 @@ fn allocated(address: usize, bytes: usize) -> bool {
     })
 }
 
-/// Returns whether the block was noted.
+/// Returns whether the block was recorded.
 fn freed(block: &FreedBlock, is_moved: bool) -> bool {
     let Some(_quiet) = try_quiet() else {
         return false;
@@ -212,7 +212,7 @@ fn freed(block: &FreedBlock, is_moved: bool) -> bool {
             |word: &u64| ADDRESSES.contains(word) && !blocks.live.contains_key(&(*word as usize));
         addresses.extend(block.words(bytes.min(READ)).filter(is_address));
         if blocks.last.len() + addresses.len() > MOST_ADDRESSES {
-            // Without these addresses, the recorded state would be out of date.
+            // Without this block's addresses, the recorded state would be out of date.
             blocks.last.clear();
             blocks.freed = MOST;
             return true;

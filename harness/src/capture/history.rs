@@ -1,8 +1,9 @@
 //! Records which modules were mapped when a backtrace was captured.
 //!
-//! Libraries are unloaded, and others take their addresses. The owner of a return address, which
-//! affects many verdicts, depends on the mappings at the time of the backtrace. It depends neither
-//! on the mappings when a report is made nor on the result of an earlier report for the address.
+//! A library may be unloaded, and another one may take its addresses. So the owner of a return
+//! address, which affects many verdicts, is determined by the mappings at the time of the
+//! backtrace. The mappings at the time of a report do not matter, and neither does what an earlier
+//! report found for the same address.
 
 use std::sync::Arc;
 
@@ -22,31 +23,32 @@ static HISTORY: Mutex<History> = Mutex::new(History {
 /// The era of a backtrace that was not recorded.
 const NO_ERA: u32 = u32::MAX;
 
-/// Eras are never removed. An era shares most of its modules with the previous one, so it takes
-/// less memory than a new backtrace.
+/// The eras, which are never removed. An era shares most of its modules with the previous era, so
+/// it takes less memory than a new backtrace.
 #[derive(Debug)]
 struct History {
-    /// The loader's counts as of the last era.
+    /// The loader's counts when the last era began.
     changes: Option<Changes>,
-    /// The mappings between one noticed change and the next.
+    /// The modules that were mapped in each era, from one noticed change to the next.
     eras: Vec<Arc<Modules>>,
-    /// The era in which each backtrace was first seen, by its number.
+    /// The era in which each backtrace was first captured, by the backtrace's number.
     stacks: Vec<u32>,
 }
 
-/// Records a new backtrace. Call it on the thread of that backtrace, before any of its modules can
-/// be unloaded.
+/// Records a new backtrace. Call this on the thread of that backtrace, before any of its modules
+/// can be unloaded.
 #[cold]
 pub(super) fn met(stack: StackId) {
-    // The loader is called before the lock is taken: it may be running a constructor that calls
-    // CUDA.
+    // The loader is called before the lock is taken, because the loader may be running a
+    // constructor that calls CUDA.
     let changes = dl::changes();
     let mut history = locked(&HISTORY);
     history.note(changes, mappings::of_this_process);
     history.met(stack);
 }
 
-/// Returns the modules that were mapped when the backtrace `raw` was new, and those that are now.
+/// Returns the modules that were mapped when the backtrace `raw` was first captured, and the
+/// modules that are mapped now.
 pub(crate) fn modules_of(raw: &[usize]) -> (Arc<Modules>, Arc<Modules>) {
     let stack = ledger::live().stacks().find(raw);
     let changes = dl::changes();
@@ -58,7 +60,7 @@ pub(crate) fn modules_of(raw: &[usize]) -> (Arc<Modules>, Arc<Modules>) {
 }
 
 impl History {
-    /// Begins an era if the loader has loaded or unloaded something since the last one began.
+    /// Begins a new era if the loader has loaded or unloaded something since the last era began.
     fn note(&mut self, changes: Changes, maps: impl FnOnce() -> String) {
         if self.changes == Some(changes) {
             return;

@@ -1,49 +1,48 @@
 //! The memory mappings of this process.
 //!
-//! They are read from `/proc/self/maps`, which needs no `unsafe`; see
-//! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html). On other systems
-//! nothing is known.
+//! They are read from `/proc/self/maps` (see
+//! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html)), which needs no
+//! `unsafe`. On systems other than Linux, no mappings are known.
 
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-/// On every Linux system, mappings begin and end at a multiple of this size.
+/// On every Linux system, the beginning and the end of a mapping are multiples of this size.
 pub(super) const PAGE: usize = 4096;
 
 /// One mapping: an address range with one permission and one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping<'a> {
-    /// The numbers of its first page and of the one after its last. Addresses are not stored,
-    /// because lists of mappings are freed and a search for holders must find no address in the
-    /// freed memory.
+    /// The number of the mapping's first page, and of the page after its last. Addresses are not
+    /// stored: lists of mappings are freed, and a search for holders must not find an address in
+    /// the freed memory.
     first_page: usize,
     end_page: usize,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     pub(crate) executable: bool,
-    /// The offset in the file at which it begins.
+    /// The offset in the file at which the mapping begins.
     pub(crate) offset: u64,
-    /// The file's inode number.
     pub(crate) inode: u64,
-    /// The path of the file, or the kernel's name if there is no file: `[heap]`; empty for
-    /// anonymous memory.
+    /// The path of the file; if there is no file, the kernel's name for the mapping (`[heap]`), or
+    /// nothing for anonymous memory.
     pub(crate) name: &'a str,
 }
 
 impl<'a> Mapping<'a> {
-    /// Returns the numbers of its pages.
+    /// Returns the numbers of the mapping's pages.
     pub(crate) fn pages(&self) -> Range<usize> {
         self.first_page..self.end_page
     }
 
-    /// Returns the file that it was mapped from.
     pub(crate) fn file(&self) -> Option<&'a Path> {
         let name = self.name.strip_suffix(" (deleted)").unwrap_or(self.name);
         name.starts_with('/').then(|| Path::new(name))
     }
 
-    /// Parses `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train (deleted)`.
+    /// Parses a line such as `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train
+    /// (deleted)`.
     fn parse(line: &'a str) -> Option<Self> {
         let mut rest = line;
         let mut field = || {
@@ -70,12 +69,12 @@ impl<'a> Mapping<'a> {
     }
 }
 
-/// Returns the text for [`parse`]; empty if there is none.
+/// Returns the text to pass to [`parse`]; empty if it is not available.
 pub(crate) fn of_this_process() -> String {
     fs::read_to_string("/proc/self/maps").unwrap_or_default()
 }
 
-/// Returns the mappings in such a text, by address.
+/// Returns the mappings in a text of this format, in the order of their addresses.
 pub(crate) fn parse(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
     maps.lines().filter_map(Mapping::parse)
 }

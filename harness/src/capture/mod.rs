@@ -1,8 +1,8 @@
-//! Code that every source of events needs: the caller, the backtrace, and the recording.
+//! Code that all sources of events need: the caller, the backtrace, and the recording.
 //!
-//! Every source holds the [recursion guard](crate::recursion_guard::try_quiet) from its entry
-//! until the ledger has its event, because allocations made while handling an event must not become
-//! events.
+//! Every source holds the [recursion guard](crate::recursion_guard::try_quiet) from its entry until
+//! the ledger has received the event, because allocations that are made while an event is handled
+//! must not become events.
 
 #[cfg(feature = "holders")]
 pub(crate) mod heap;
@@ -39,20 +39,20 @@ pub(crate) fn caller() -> Caller {
     }
 }
 
-/// Returns the caller without a backtrace, for frees, which almost always succeed. A backtrace
-/// costs more than the rest of an event.
+/// Returns the caller without a backtrace. This is for frees, which almost always succeed, and for
+/// which a backtrace would cost more than everything else.
 #[inline]
 pub(crate) fn caller_without_stack() -> Caller {
     Caller {
         thread: thread::number(),
-        // A token is a scope's number; a larger one is not ours.
+        // A token is the number of a scope. If it is too large for one, it is not ours.
         scope: ScopeId(u32::try_from(gpu_leak_interpose::token()).unwrap_or_default()),
         stack: StackId::default(),
     }
 }
 
-/// Whether frees capture backtraces: only while a run confirms findings, because almost all frees
-/// succeed.
+/// Whether frees capture backtraces. They do so only while a run confirms findings, because almost
+/// all frees succeed.
 static STACKS_OF_FREES: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether frees capture backtraces from now on.
@@ -60,7 +60,6 @@ pub(crate) fn take_stacks_of_frees(take: bool) {
     STACKS_OF_FREES.store(take, Ordering::Relaxed);
 }
 
-/// Returns the caller of a free.
 #[inline]
 pub(crate) fn freeing_caller() -> Caller {
     let caller = caller_without_stack();
@@ -73,10 +72,10 @@ pub(crate) fn freeing_caller() -> Caller {
     }
 }
 
-/// Whether backtraces are captured. Only a benchmark turns them off.
+/// Whether backtraces are captured. Only a benchmark switches them off.
 static STACKS: AtomicBool = AtomicBool::new(true);
 
-/// Stops capturing backtraces, so that a benchmark can separate their cost.
+/// Stops capturing backtraces, so that a benchmark can measure what they cost.
 pub(crate) fn without_stacks() {
     STACKS.store(false, Ordering::Relaxed);
 }
@@ -96,8 +95,9 @@ fn interned_stack() -> StackId {
     unwind::stack(ledger::live().stacks())
 }
 
-/// Captures this thread's backtrace with the exact unwinder alone, which needs little stack space,
-/// whereas the quick one first creates a large cache. A benchmark also uses it for comparison.
+/// Captures this thread's backtrace with the exact unwinder alone. This needs little stack space,
+/// whereas the quick unwinder first creates a large cache. A benchmark also uses this for
+/// comparison.
 pub(crate) fn exact_stack() -> StackId {
     let _quiet = quiet();
     unwind::exact_stack(ledger::live().stacks())

@@ -6,31 +6,31 @@ use std::sync::Arc;
 
 use super::mappings::{self, PAGE};
 
-/// A program or library that is loaded, or was.
+/// A program or library that is or was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
-    /// The file that it was loaded from.
+    /// The file from which the module was loaded.
     pub(crate) path: PathBuf,
-    /// The file's inode number, which distinguishes it from another file with the same path.
+    /// The file's inode number, which tells it apart from another file with the same path.
     inode: u64,
-    /// The numbers of its pages, from the first one to the end of its code.
+    /// The numbers of the module's pages, from its first page to the end of its code.
     pages: Range<usize>,
 }
 
 impl Module {
-    /// Returns its file name: `libcublas.so.13`.
+    /// Returns the name of the module's file, such as `libcublas.so.13`.
     pub(crate) fn name(&self) -> &str {
         let name = self.path.file_name().and_then(|name| name.to_str());
         name.unwrap_or("unknown module")
     }
 
-    /// Returns the offset of `address` from its first byte.
+    /// Returns the distance of `address` from the module's first byte.
     pub(crate) fn offset(&self, address: usize) -> usize {
         address - self.pages.start * PAGE
     }
 
-    /// Whether it belongs to the system or to an installed Python, so that its sources are not on
-    /// this machine even if debug information names them.
+    /// Whether the module belongs to the system or to an installed Python. The sources of such a
+    /// module are not on this machine, even if its debug information names them.
     pub(crate) fn is_installed(&self) -> bool {
         let path = self.path.to_str().unwrap_or_default();
         let of_python = ["/site-packages/", "/dist-packages/", "/lib-dynload/"];
@@ -54,7 +54,7 @@ pub(crate) fn is_in_a_system_directory(library: &Path) -> bool {
         .any(|directory| library.starts_with(directory))
 }
 
-/// The modules that are loaded at one time, by address.
+/// The modules that are loaded at the same time, in the order of their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Modules(Vec<Arc<Module>>);
 
@@ -65,7 +65,7 @@ impl Modules {
         for mapping in mappings::parse(maps) {
             let Some(path) = mapping.file() else { continue };
             let Range { start, end } = mapping.pages();
-            // A copy of the file that is only mapped for reading may be adjacent.
+            // A second mapping of the file, only for reading, may be adjacent.
             let begins = mapping.offset == 0 && !mapping.executable;
             let last = modules.last_mut().filter(|_| !begins);
             match last.filter(|module| module.path == path) {
@@ -92,7 +92,7 @@ impl Modules {
         self.0.iter().any(|other| Arc::ptr_eq(other, module))
     }
 
-    /// Replaces modules that are also in `before` by the objects there.
+    /// Replaces each module that is also in `before` with the object from `before`.
     pub(super) fn share(&mut self, before: &Self) {
         for module in &mut self.0 {
             let same = before.find(module.pages.start * PAGE);

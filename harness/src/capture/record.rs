@@ -1,8 +1,9 @@
-//! Records the events that the ledger of this process receives: `GPU_LEAK_CHECK_RECORD=file`.
+//! Records the events that the ledger of this process receives, if `GPU_LEAK_CHECK_RECORD=file` is
+//! set.
 //!
-//! Every line is one `write`, made before the next event is applied, so that a process that is
-//! killed leaves everything it recorded. A wrapper waits for that write; recording is for
-//! investigations, not for everyday use.
+//! Every line is written by a single `write`, before the next event is applied. So a process that
+//! is killed leaves everything that it has recorded. Wrappers wait for these writes, so recording
+//! is meant for investigations and not for everyday use.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,19 +21,19 @@ use crate::ledger::{self, Place, StackId, Stacks};
 use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 
-/// The variable that requests a recording.
+/// The environment variable that requests a recording.
 pub(crate) const VARIABLE: &str = "GPU_LEAK_CHECK_RECORD";
 
 /// The placeholder for the process id.
 const PID: &str = "%p";
 
-/// The recorder of this process, once its first check has begun; `None` if no recording was asked
-/// for.
+/// The recorder of this process. It is set when the first check begins; `None` if no recording was
+/// requested.
 static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
 
-/// Begins to record if `GPU_LEAK_CHECK_RECORD` is set. Call it before any source is started. A
-/// relative path is relative to `root`. The file is created by [`identify`], so a process that
-/// checks nothing leaves none.
+/// Begins to record if `GPU_LEAK_CHECK_RECORD` is set. Call this before any source is started. A
+/// relative path is relative to `root`. The file is created only by [`identify`], so a process that
+/// checks nothing leaves no file.
 pub(crate) fn begin(root: &Path) {
     RECORDER.get_or_init(|| {
         let path = root.join(asked()?.replace(PID, &process::id().to_string()));
@@ -51,13 +52,13 @@ pub(crate) fn asked() -> Option<String> {
     Some(asked.to_string_lossy().into_owned())
 }
 
-/// Returns the variable's value for a process that this one starts, so that the child does not
-/// overwrite this recording; `None` if no recording was asked for.
+/// Returns the variable's value for a process that this process starts, so that the child does not
+/// overwrite this recording; `None` if no recording was requested.
 pub(crate) fn name_for_a_child() -> Option<PathBuf> {
     asked().map(|name| with_its_number(Path::new(&name)))
 }
 
-/// Returns `gpu-%p.jsonl` for `gpu.jsonl`.
+/// Returns a name with a placeholder for the process id: `gpu-%p.jsonl` for `gpu.jsonl`.
 fn with_its_number(name: &Path) -> PathBuf {
     let (Some(stem), false) = (name.file_stem(), name.to_string_lossy().contains(PID)) else {
         return name.to_owned();
@@ -72,7 +73,7 @@ fn with_its_number(name: &Path) -> PathBuf {
     name.with_file_name(file)
 }
 
-/// Creates the file and writes its header, at the first check.
+/// Creates the file and writes its header. Called at the first check.
 pub(crate) fn identify() {
     if let Some(recorder) = recorder_of_this_process() {
         let _quiet = quiet();
@@ -80,14 +81,13 @@ pub(crate) fn identify() {
     }
 }
 
-/// Returns the recorder, if a recording is being made.
 pub(crate) fn recorder_of_this_process() -> Option<&'static Recorder> {
     RECORDER.get()?.as_ref()
 }
 
-/// Creates an empty file, and its directory if necessary. A symbolic link is not followed, because
-/// its target would be truncated: the name can be guessed, and others may be able to write to the
-/// directory.
+/// Creates an empty file, and its directory if necessary. A symbolic link is not followed: the
+/// file's name can be guessed, others may be able to write to the directory, and the target of the
+/// link would be truncated.
 fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -96,13 +96,13 @@ fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
         return Err(io::Error::other("it is a symbolic link"));
     }
     // The file is opened for appending. If another process uses the same name for its recording,
-    // the lines of both stay intact, and a reader can detect the problem.
+    // the lines of both processes stay intact, and a reader can detect the problem.
     let file = through_no_link().append(true).create(true).open(path)?;
     file.set_len(0)?;
     Ok(Box::new(file))
 }
 
-/// Describes this process and machine. Initialises the driver if necessary.
+/// Describes this process and this machine. Initialises the driver if necessary.
 fn header() -> RecordingHeader {
     let program = env::current_exe().unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy();
@@ -134,17 +134,17 @@ struct RecorderState {
     output: RecordingOutput,
     /// The number of the last event.
     order: u64,
-    /// The first backtrace that has not been written.
+    /// The number of the first backtrace that has not been written.
     next_stack: u32,
-    /// Backtraces whose number was assigned before their frames were stored.
+    /// Backtraces whose numbers were assigned before their frames were stored.
     late: Vec<u32>,
 }
 
 enum RecordingOutput {
-    /// Collects lines until the header, which must be the first line, can be written.
+    /// Collects lines until the header can be written, which must be the first line.
     Waiting(Vec<u8>),
     Open(Box<dyn Write + Send>),
-    /// The file could not be written. Holds the message until it has been reported.
+    /// The file could not be written. This holds the error message until it has been reported.
     GaveUp(Option<String>),
 }
 
@@ -173,8 +173,8 @@ impl Recorder {
         locked(&self.state)
     }
 
-    /// Creates the file with `create`, once, and writes the header and the lines that were
-    /// collected before it.
+    /// Creates the file by calling `create`, and writes the header and the lines that have been
+    /// collected so far. Has an effect only once.
     pub(super) fn identify(
         &self,
         header: impl FnOnce() -> RecordingHeader,
@@ -183,8 +183,8 @@ impl Recorder {
         if !matches!(self.state().output, RecordingOutput::Waiting(..)) {
             return;
         }
-        // The header is created without holding a lock, because the calls to the driver that it
-        // needs can cause events.
+        // No lock is held while the header is created, because this calls the driver, and such
+        // calls can cause events.
         let header = line(&Line::<Event>::Header(header()));
         let mut state = self.state();
         let RecordingOutput::Waiting(waiting) = &mut state.output else {
@@ -200,7 +200,8 @@ impl Recorder {
         }
     }
 
-    /// Records an event that was just applied, while no other event can be applied.
+    /// Records an event that has just been applied. Must be called before any other event can be
+    /// applied.
     pub(super) fn event(&self, stacks: &Stacks, event: &Event, ticket: Option<Ticket>) {
         let mut state = self.state();
         state.order += 1;
@@ -217,8 +218,8 @@ impl Recorder {
         self.write(&mut state, lines);
     }
 
-    /// Adds lines of a check. Call it [between two events](crate::ledger::Ledger::between_events)
-    /// if the order matters.
+    /// Adds lines of a check. If the order matters, call this [between two
+    /// events](crate::ledger::Ledger::between_events).
     pub(crate) fn add<L: Serialize>(&self, added: &[L]) {
         let _quiet = quiet();
         let lines: serde_json::Result<Vec<_>> = added.iter().map(line).collect();
@@ -226,7 +227,7 @@ impl Recorder {
         self.write(&mut self.state(), lines);
     }
 
-    /// Returns why nothing is recorded, once; `None` while recording.
+    /// Returns the reason why nothing is recorded, but only once; `None` while recording works.
     pub(crate) fn note(&self) -> Option<String> {
         let _quiet = quiet();
         match &mut self.state().output {
@@ -252,9 +253,9 @@ impl Recorder {
 }
 
 impl RecorderState {
-    /// Returns the recording's lines for the backtraces that were interned since the last call.
-    /// They are found by their numbers, not by the events that refer to them, because a backtrace
-    /// is interned before its event.
+    /// Returns lines for the backtraces that have been interned since the last call. They are found
+    /// by their numbers rather than through the events that refer to them, because a backtrace is
+    /// interned before its event is applied.
     fn new_stacks(&mut self, stacks: &Stacks) -> serde_json::Result<Vec<u8>> {
         let end = stacks.end();
         self.late.extend(self.next_stack..end);

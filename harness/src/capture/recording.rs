@@ -2,9 +2,9 @@
 //! again.
 //!
 //! The first line is a header. It is followed by the events, in the order in which the ledger
-//! applied them. Each backtrace comes before the first event that can name it, and the lines of the
-//! [checks](crate::check) are in between. A recording is written by [`record`](super::record) and
-//! read by [`replay`](super::replay).
+//! applied them. Each backtrace comes before the first event that can refer to it. The lines of the
+//! [checks](crate::check) are among the events. [`record`](super::record) writes recordings, and
+//! [`replay`](super::replay) reads them.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,25 +19,24 @@ pub(crate) const SCHEMA: &str = "gpu-leak-check-recording";
 /// the file.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
-/// A line; `E` is the event, or its JSON.
+/// A line. `E` is the event or its JSON.
 #[derive(Debug, Serialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub(crate) enum Line<E> {
     /// The first line.
     Header(RecordingHeader),
-    /// A stack, which is written once.
+    /// A stack. Each stack is written once.
     Stack(Stack),
-    /// An event.
     Event(RecordedEvent<E>),
     /// The frames at a return address.
     Symbol(RecordedSymbol),
-    /// A check begins.
+    /// The beginning of a check.
     CheckBegan(Subject),
-    /// A check is over.
+    /// The end of a check.
     Check(Box<CheckInput>),
 }
 
-/// The writer of a recording, and its machine.
+/// Describes the writer of a recording, and its machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordingHeader {
@@ -46,23 +45,22 @@ pub struct RecordingHeader {
     /// The version of the format, which is raised when a reader of the old version would
     /// misunderstand the file.
     pub schema_version: u32,
-    /// The writer's release.
+    /// The release of gpu-leak-check that wrote the recording.
     pub version: String,
     /// The program's file name.
     pub program: String,
-    /// The process's number.
+    /// The process id.
     pub pid: u32,
-    /// The highest CUDA version that the driver supports: `13.0`; none without a driver.
+    /// The highest CUDA version that the driver supports, such as `13.0`; `None` without a driver.
     pub driver: Option<String>,
-    /// The names of the devices, in the driver's order.
+    /// The names of the devices, in the order in which the driver lists them.
     pub devices: Vec<String>,
 }
 
-/// A stack and its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stack {
     pub(crate) id: StackId,
-    /// Return addresses, innermost first.
+    /// The return addresses, innermost first.
     pub(crate) addresses: Vec<usize>,
 }
 
@@ -72,17 +70,17 @@ pub(crate) struct RecordedEvent<E> {
     /// The number of the event, counted from 1 without gaps.
     pub(crate) order: u64,
     pub(crate) event: E,
-    /// The ticket that the end of this release will name.
+    /// The ticket of a release, which the event for the end of that release refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ticket: Option<Ticket>,
     /// The time of the event, in microseconds since 1970 in UTC. It does not affect the judgement.
     pub(crate) at_us: u64,
 }
 
-/// A return address, as the recorded process resolved it.
+/// A return address, with the frames to which the recorded process resolved it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RecordedSymbol {
     pub(crate) address: usize,
-    /// The frames at the address, innermost first. There are several if calls were inlined.
+    /// The frames at the address, innermost first. There is more than one if calls were inlined.
     pub(crate) frames: Vec<Frame>,
 }

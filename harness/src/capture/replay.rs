@@ -1,6 +1,7 @@
 //! Applies the events of a recording to another ledger.
 //!
-//! The file is not trusted: whatever its content, the result is a ledger or one error message.
+//! The file is not trusted. Whatever it contains, the result is either a ledger or a single error
+//! message.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,11 +13,11 @@ use super::recording::{Line, RecordedEvent, RecordingHeader, SCHEMA, SCHEMA_VERS
 use crate::ledger::Ledger;
 use crate::ledger::event::{Event, Ticket};
 
-/// A recording that was read to its end.
+/// A recording that has been read to its end.
 #[derive(Debug)]
 pub(crate) struct ReplayedRecording {
     pub(crate) header: RecordingHeader,
-    /// Whether the last line is incomplete because the process ended while writing.
+    /// Whether the last line is incomplete, because the process ended while writing it.
     pub(crate) torn: bool,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Wrong {
     pub(crate) what: String,
 }
 
-/// An item of a recording, in the order of the file.
+/// An item of a recording. Items are passed on in the order of the file.
 #[derive(Debug)]
 pub(crate) enum Replayed<'a> {
     /// A line of a check.
@@ -37,11 +38,11 @@ pub(crate) enum Replayed<'a> {
     Event(&'a Event, u64),
 }
 
-/// Applies the events in `recording` to `ledger`, which must be empty. They and the lines of the
+/// Applies the events in `recording` to `ledger`, which must be empty. Events and the lines of
 /// checks are passed to `visit` in order.
 ///
 /// # Errors
-/// The problem with the first invalid line.
+/// Returns the problem with the first invalid line.
 pub(crate) fn replay(
     recording: &[u8],
     ledger: &Ledger,
@@ -110,8 +111,8 @@ fn read(value: Value) -> Result<Line<Value>, String> {
     .map_err(|error| format!("{record}: {error}"))
 }
 
-/// Reads the contents of a line whose name is known. [`Line`] is not read as a tagged type, because
-/// serde would then generate a second way to read everything.
+/// Reads the contents of a line whose kind is known. [`Line`] is not deserialised as a tagged type,
+/// because serde would then generate a second way to read everything.
 fn of<T: DeserializeOwned>(
     value: Value,
     line: impl FnOnce(T) -> Line<Value>,
@@ -121,7 +122,7 @@ fn of<T: DeserializeOwned>(
         .map_err(|error| error.to_string())
 }
 
-/// Rejects a recording by its header, before the rest is read.
+/// Rejects a recording with an unknown header, before the rest is read.
 fn refuse_strangers(header: &Value) -> Result<(), String> {
     let text = |name| header.get(name).and_then(Value::as_str);
     if text("schema") != Some(SCHEMA) {
@@ -140,13 +141,13 @@ fn refuse_strangers(header: &Value) -> Result<(), String> {
     }
 }
 
-/// The names introduced by the events so far.
+/// What the events so far have introduced.
 #[derive(Debug, Default)]
 struct Events {
     /// The number of the last event.
     order: u64,
     stacks: HashSet<u64>,
-    /// Maps the recorded ledger's tickets to this one's.
+    /// Maps the tickets of the recorded ledger to those of this ledger.
     tickets: HashMap<u64, Ticket>,
 }
 
@@ -181,9 +182,9 @@ impl Events {
         Ok(event)
     }
 
-    /// Replaces the recorded ledger's tickets with this one's, and checks that every backtrace is
-    /// known. It uses field names, independent of the event: each ticket is called `ticket` and
-    /// each backtrace `stack`.
+    /// Replaces the tickets of the recorded ledger with those of this ledger, and verifies that
+    /// every backtrace is known. It relies only on the names of fields, whatever the event is: each
+    /// ticket is called `ticket` and each backtrace `stack`.
     fn translate(&mut self, event: &mut Value) -> Result<(), String> {
         match event {
             Value::Object(fields) => {

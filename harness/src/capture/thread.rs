@@ -1,4 +1,4 @@
-//! Numbers and names threads for the ledger and reports.
+//! The numbers and names of threads, for the ledger and for reports.
 
 use std::cell::Cell;
 use std::panic::catch_unwind;
@@ -10,32 +10,31 @@ use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, locked};
 
 static LAST: AtomicU32 = AtomicU32::new(0);
-/// The names by number, from 1.
+/// The names of threads, by number. The first number is 1.
 static NAMES: Mutex<Vec<Option<Box<str>>>> = Mutex::new(Vec::new());
 
 /// The threads that created something outside every check.
 static OUTSIDE: Mutex<Vec<ThreadNumber>> = Mutex::new(Vec::new());
 
-/// The relation of a thread to checks.
+/// What a thread has done so far, as far as checks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It has created nothing outside a check, and has begun no check.
+    /// The thread has neither created anything outside every check nor begun a check.
     Unknown,
-    /// It has created something outside every check.
+    /// The thread has created something outside every check.
     Outside,
-    /// It has begun a check.
+    /// The thread has begun a check.
     Checks,
 }
 
 thread_local! {
     static STANDING: Cell<Standing> = const { Cell::new(Standing::Unknown) };
 
-    /// 0 until the thread first enters the harness. It has no destructor, because a wrapper can be
-    /// called from the destructor of another thread-local.
+    /// The number of this thread; 0 until the thread first enters the harness. This has no
+    /// destructor, because a wrapper can be called from the destructor of another thread-local.
     static NUMBER: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Returns the number of this thread.
 #[inline]
 pub(crate) fn number() -> ThreadNumber {
     match NUMBER.get() {
@@ -53,21 +52,21 @@ fn first_number() -> ThreadNumber {
     ThreadNumber(new)
 }
 
-/// Records that this thread, `thread`, creates something outside every check.
+/// Records that this thread, whose number is `thread`, creates something outside every check.
 pub(crate) fn creates_outside(thread: ThreadNumber) {
     if STANDING.get() == Standing::Unknown {
         let _quiet = quiet();
         STANDING.set(Standing::Outside);
         locked(&OUTSIDE).push(thread);
-        // libtest runs each test on a thread with its name, which users need in full.
+        // libtest names the thread that runs a test after the test, and users need the full name.
         if thread_name(thread).ends_with(CUT) {
             register(thread.0, full_name());
         }
     }
 }
 
-/// Records that this thread begins a check, so that resources created around the check do not make
-/// it an unchecked test.
+/// Records that this thread begins a check. If it also created resources outside that check, it is
+/// not reported as an unchecked test.
 pub(crate) fn begins_a_check() {
     if STANDING.replace(Standing::Checks) == Standing::Outside {
         let _quiet = quiet();
@@ -76,8 +75,9 @@ pub(crate) fn begins_a_check() {
     }
 }
 
-/// Returns the names of the threads that created something outside every check and began none,
-/// except the initial thread. They are the threads of tests, and threads that these started.
+/// Returns the names of the threads that created something outside every check and did not begin
+/// one, except the initial thread. These are the threads of tests, and threads that tests have
+/// started.
 pub(crate) fn outside_every_check() -> Vec<String> {
     let threads = locked(&OUTSIDE).clone();
     let mut names: Vec<_> = threads.into_iter().map(thread_name).collect();
@@ -100,15 +100,16 @@ pub(crate) fn is_first_thread() -> bool {
     is_first
 }
 
-/// Reads whether this is the initial thread; `None` without `/proc`.
+/// Reads from `/proc` whether this is the initial thread; `None` if there is no `/proc`.
 fn read_whether_first() -> Option<bool> {
-    // `PID/task/TID`: both are equal for the initial thread.
+    // The link is `PID/task/TID`. For the initial thread, both numbers are equal.
     let this = std::fs::read_link("/proc/thread-self").ok()?;
     let mut parts = this.iter();
     Some(parts.next() == parts.next_back())
 }
 
-/// Returns the name of a thread, even after its end: its own name, or `thread 7`.
+/// Returns the name of a thread, even after its end. If it has no name, the result is of the form
+/// `thread 7`.
 pub(crate) fn thread_name(thread: ThreadNumber) -> String {
     let _quiet = quiet();
     let names = locked(&NAMES);
@@ -130,14 +131,14 @@ fn register(number: u32, name: Option<Box<str>>) {
     }
 }
 
-/// How many bytes of a thread's name Linux keeps.
+/// The number of bytes that Linux keeps of a thread's name.
 const KEPT: usize = 15;
 /// Marks a name that may have been truncated by Linux.
 const CUT: char = '…';
 
 /// Returns the name of this thread on Linux: the first 15 bytes of its full name, marked with
-/// [`CUT`] if there may be more. It can be read on any thread and at any moment, unlike the [full
-/// name](full_name).
+/// [`CUT`] if there may be more. Unlike the [full name](full_name), it can be read on any thread at
+/// any time.
 fn system_name() -> Option<Box<str>> {
     // The initial thread has the program's name, which is not informative.
     if read_whether_first()? {
@@ -155,8 +156,8 @@ fn system_name() -> Option<Box<str>> {
 /// Returns the name that Rust knows for this thread. Returns `None` on a thread that Rust did not
 /// start, and at the very end of a thread, when [`thread::current`] panics.
 ///
-/// On a thread that Rust did not start, it allocates. So this is called only by code that creates
-/// something, which calls an allocator anyway.
+/// On a thread that Rust did not start, this allocates memory. So it is called only by code that
+/// creates something, which calls an allocator anyway.
 fn full_name() -> Option<Box<str>> {
     catch_unwind(|| thread::current().name().map(Into::into)).ok()?
 }

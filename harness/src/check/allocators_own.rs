@@ -1,9 +1,9 @@
-//! Finds the statics of the program's own allocators, which lead to blocks that nothing else refers
-//! to.
+//! Finds statics that belong to the program's own allocators. Such a static leads to all of an
+//! allocator's blocks, even to those that nothing else refers to.
 //!
-//! When an allocator reports a block for the first time, the program does not know its address yet.
-//! So a static that already contains the address is the allocator's: for example, a pointer to the
-//! beginning of its arena.
+//! When an allocator reports a block for the first time, the program does not know the block's
+//! address yet. So if a static already contains this address, the static belongs to the allocator:
+//! it is, for example, a pointer to the beginning of the allocator's arena.
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,13 @@ static STATICS: Mutex<Statics> = Mutex::new(Statics {
     words: Vec::new(),
 });
 
-/// The data read so far.
+/// What has been read so far.
 struct Statics {
-    /// The addresses that were reported earlier, of which statics may have old copies.
+    /// The addresses that were reported earlier. Statics may contain old copies of them.
     seen: FxHashSet<u64>,
-    /// How long statics may still be read.
+    /// For how long statics may still be read.
     left: Duration,
-    /// The addresses of the words by which statics were found.
+    /// The addresses of the words through which statics were found.
     words: Vec<u64>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn reported(address: u64) {
     statics.left = statics.left.saturating_sub(began.elapsed());
 }
 
-/// Returns the addresses of the words by which statics were found.
+/// Returns the addresses of the words through which statics were found.
 pub(super) fn words() -> Vec<u64> {
     locked(&STATICS).words.clone()
 }

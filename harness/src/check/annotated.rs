@@ -1,4 +1,4 @@
-//! Runs an annotated test: decides whether it runs here, when it runs, and how it ends.
+//! Runs an annotated test: decides whether and when it runs in this process, and how it ends.
 
 use std::process::ExitCode;
 use std::thread;
@@ -22,8 +22,8 @@ use crate::ledger::ScopeId;
 
 static GATE: Gate = Gate::new();
 
-/// Runs one annotated test and judges the leaks of its body. For runners: waits until no other
-/// check prevents it from running.
+/// Runs one annotated test and judges the leaks of its body. This function is for runners. It waits
+/// as long as another check prevents the test from running.
 ///
 /// # Panics
 ///
@@ -32,8 +32,8 @@ pub fn run(case: &'static Case) -> ExitCode {
     run_as(case, Caller::Runner)
 }
 
-/// Like [`run`], called by the test function itself: by libtest on a thread with the test's name,
-/// or by the program's own code on any thread.
+/// Like [`run`], but called by the test function itself. libtest calls that function on a thread
+/// with the test's name, and the program's own code may call it on any thread.
 ///
 /// # Panics
 ///
@@ -46,12 +46,12 @@ pub fn run_test(case: &'static Case) -> ExitCode {
     run_as(case, caller)
 }
 
-/// The caller of a check.
+/// Who runs a check.
 #[derive(Clone, Copy)]
 pub(super) enum Caller {
-    /// A runner, for which no check waits.
+    /// A runner. No other check can be waiting for it.
     Runner,
-    /// The program, for which an outer check may wait.
+    /// The program. An outer check may be waiting for it.
     Program,
 }
 
@@ -62,7 +62,8 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         if settings.policy.mode != Mode::Off && !nested && entry::is_second(case) {
             outcome::fail(case, entry::REGISTERED_TWICE, "");
         }
-        // A library that the command preloaded judges this process as a whole.
+        // If the command has preloaded a library, that library judges this process as a whole, so
+        // the test runs in another process.
         let is_crowded = exec_settings::is_here();
         if !nested && (is_crowded || (settings.test.isolate && !concurrency::is_isolated())) {
             return isolate::run(case);
@@ -93,7 +94,8 @@ pub(super) fn session_of<'gate>(
         .of_test(case.should_panic, case.origin.manifest_dir)
 }
 
-/// Returns the settings of an annotated test or of a program's `main`, or what is wrong with them.
+/// Returns the settings of an annotated test or of a program's `main`, or a message if they are
+/// wrong.
 pub(super) fn settings_of(case: &Case) -> Result<CheckSettings, String> {
     let Case {
         options, origin, ..
@@ -126,7 +128,7 @@ pub(super) fn is_left_out(case: &Case, settings: &CheckSettings) -> bool {
     skip
 }
 
-/// Whether the attribute exempts this test from checking here.
+/// Whether the attribute exempts this test from being judged here.
 pub(super) fn is_unchecked(case: &Case) -> bool {
     case.options.unchecked_if.is_some_and(|unchecked| {
         let holds = (unchecked.condition)();

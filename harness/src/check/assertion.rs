@@ -1,10 +1,10 @@
-//! Makes a failing assertion of this crate the verdict of its test in every format: a test that
-//! fails through `assert_clean`, a block or `assert_no_growth` is not clean, even if it left
-//! nothing else.
+//! If an assertion of this crate fails, makes it the verdict of its test in every format. A test
+//! that fails through `assert_clean`, a block or `assert_no_growth` is not clean, even if it has
+//! left nothing else.
 //!
-//! This applies only if the assertion's panic ends the test, not if the test catches it or expects
-//! it. A panic is recognised by the address of the text that it carries, because two assertions may
-//! have the same text.
+//! This applies only if the assertion's panic ends the test, and not if the test catches or expects
+//! the panic. A panic is recognised by the address of its message, because two assertions may have
+//! the same message.
 
 use std::any::Any;
 
@@ -20,21 +20,21 @@ use crate::sync::{Mutex, locked};
 #[derive(Debug)]
 struct Failed {
     id: FailureId,
-    /// The scope of the check that contains it.
+    /// The scope of the check in which the assertion failed.
     scope: ScopeId,
     message: String,
-    /// Where the panic's own copy of the message is.
+    /// The address of the panic's own copy of the message.
     address: usize,
     report: Report,
-    /// Whether its report is in the run file.
+    /// Whether the report is in the run file.
     is_filed: bool,
 }
 
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
-/// Records that an assertion about `report` is about to panic with this very `message`. `is_filed`
-/// says whether the report is in the run file. Returns `None` outside every check, where the
-/// assertion decides no check's verdict.
+/// Records that an assertion about `report` is about to panic with exactly this `message`.
+/// `is_filed` says whether the report is in the run file. Returns `None` outside every check, where
+/// the assertion affects no check's verdict.
 pub(crate) fn fails(report: &Report, message: &str, is_filed: bool) -> Option<FailureId> {
     let (scope, id) = (current()?, FailureId::new());
     let failed = Failed {
@@ -53,13 +53,14 @@ pub(crate) fn fails(report: &Report, message: &str, is_filed: bool) -> Option<Fa
 pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Option<FailureId> {
     let message = payload.downcast_ref::<String>()?;
     let failed = locked(&FAILED);
-    // The newest assertion counts: an earlier message at this address has been freed.
+    // The newest assertion is the right one, because an earlier message at this address has been
+    // freed.
     let mut at_address = failed.iter().rev();
     let failed = at_address.find(|it| it.address == message.as_ptr().addr())?;
     (failed.message == *message).then_some(failed.id)
 }
 
-/// If an assertion ended the body of these scopes, makes its verdict that of `report`.
+/// If an assertion ended the body of these scopes, makes it the verdict of `report`.
 pub(crate) fn take_over(
     scopes: &[ScopeId],
     end: &End,
@@ -94,7 +95,7 @@ pub(crate) fn take_over(
     report.status = status;
     report.reason = reason;
     report.failed_inside = Some(test);
-    // A report that is itself in the run file is not repeated.
+    // If the assertion's report is itself in the run file, its findings are not repeated.
     if !assertion.is_filed {
         report.findings.splice(0..0, findings);
     }

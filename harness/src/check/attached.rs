@@ -1,12 +1,14 @@
-//! Checks an unmodified program as a whole: from the driver's initialisation to the end of its
-//! process. For `cargo gpu-leak test --every-test` the program is one test; if it contains this
-//! library, an allocator's first report begins the check too. There is no body to run twice and no
-//! baseline, only the resources that the process holds at its end. So the report distinguishes
-//! resources that a library or a caching allocator is known to keep from all others, and shows
-//! growth from one snapshot to the next.
+//! Checks an unmodified program as a whole, from the initialisation of the driver to the end of the
+//! process. For `cargo gpu-leak test --every-test`, the program is a single test. If that program
+//! contains this library, the check may also begin with an allocator's first report.
 //!
-//! Nothing here calls the driver: inside `cuInit` it must not be called, at process exit it can no
-//! longer be called, and the harness should not make someone else's program wait for its devices.
+//! There is no body that could run twice and no baseline. All that is known are the resources that
+//! the process holds at its end. So the report separates resources that a library or a caching
+//! allocator is known to keep from all others, and shows growth from one snapshot to the next.
+//!
+//! The code in this module never calls the driver. Inside `cuInit` it must not do so, and at
+//! process exit it can no longer do so. Nor should the harness make someone else's program wait for
+//! its devices.
 
 use std::fmt;
 use std::fs;
@@ -43,7 +45,7 @@ use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 use crate::units::quantity;
 use crate::{observe, registry};
 
-/// The longest name made from a command line, in characters.
+/// The largest number of characters in a name that is made from a command line.
 const LONGEST_NAME: usize = 100;
 
 static ATTACHED: OnceLock<Attached> = OnceLock::new();
@@ -51,9 +53,9 @@ static ATTACHED: OnceLock<Attached> = OnceLock::new();
 /// Why a snapshot is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The interval has passed.
+    /// The interval between two snapshots has passed.
     Tick,
-    /// A signal with this name requests it or ends the process.
+    /// A signal with this name requests a snapshot or ends the process.
     Signal(String),
     /// The process has begun to exit.
     Exit,
@@ -69,14 +71,14 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The check of this process, which has begun.
+/// The check of this process, which has already begun.
 #[derive(Debug)]
 pub struct Attached {
     every: Option<Duration>,
     is_test: bool,
     began: Instant,
     state: Mutex<AttachedState>,
-    /// Reads the peaks, if the policy requests them.
+    /// Provides the peaks, if the policy requests them.
     log: Option<PeakLog>,
 }
 
@@ -85,14 +87,15 @@ struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
     /// The records that were live when the program's interpreter began to shut down. Once the
-    /// process exits, only those that the interpreter has freed. `None` before the shutdown.
+    /// process exits, only those among them that the interpreter has freed. `None` before the
+    /// shutdown.
     held_by_interpreter: Option<Vec<Record>>,
-    /// The position in the anomalies at which the process began to exit.
+    /// The position in the list of anomalies when the process began to exit.
     exit: Option<Mark>,
 }
 
-/// Begins to watch this process, inside its `cuInit`. Returns `None` if its calls cannot be
-/// intercepted, which is then recorded in the run file.
+/// Begins to watch this process, inside its `cuInit`. If its calls cannot be intercepted, records
+/// this in the run file and returns `None`.
 pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let _quiet = quiet();
     let mut notes = Vec::new();
@@ -149,8 +152,8 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
 
 inventory::submit!(BeforeFirstThread(watch_this_program));
 
-/// Prepares to watch this program, if it is a test that `--every-test` started. A test that checks
-/// itself is not watched, and neither is one that uses neither the driver nor an allocator that
+/// Prepares to watch this program if it is a test that `--every-test` started. A test that checks
+/// itself is not watched. Neither is a test that uses neither the driver nor an allocator that
 /// reports its blocks.
 fn watch_this_program() {
     let Some(settings) = Settings::of_this_program() else {
@@ -184,7 +187,7 @@ fn at_first_use() {
 }
 
 impl Attached {
-    /// Adds a note to all further reports.
+    /// Adds a note to all reports from now on.
     pub fn note(&self, note: String) {
         self.state().notes.push(note);
     }
@@ -197,7 +200,7 @@ impl Attached {
         let _quiet = quiet();
         let mut state = self.state();
         let run = held_now(&state, self.log.as_ref());
-        // Frees while the program shuts down are not evidence against growth.
+        // Frees that happen while the program shuts down do not disprove growth.
         let shuts_down = state.exit.is_some() || state.held_by_interpreter.is_some();
         let Some(session) = &mut state.session else {
             return;
@@ -217,13 +220,13 @@ impl Attached {
         if let Some(line) = line {
             answer(&line);
         }
-        // The lock is not released earlier: a snapshot written after the verdict would remain
-        // alongside it, and a process that ended at that moment would have written half a line.
+        // The lock is held until here. Otherwise, a snapshot could be written after the verdict and
+        // would remain alongside it, or a process that ends at that moment could leave half a line.
         drop(state);
     }
 
-    /// Records that the interpreter which runs the program has begun to shut down. From now on,
-    /// resources held by its globals are freed; they are reported, but are not a failure.
+    /// Records that the interpreter that runs the program has begun to shut down. From now on, it
+    /// frees resources that its globals hold. These are reported, but are not a failure.
     pub fn interpreter_ends(&self) {
         if !exit::may_tell() {
             return;
@@ -232,18 +235,19 @@ impl Attached {
         self.state().held_by_interpreter = Some(ledger::live().select(|_| true));
     }
 
-    /// Records that the process has begun to exit. From now on, resources that it frees count as
-    /// freed; resources that end with its contexts do not, because the driver is shutting down.
+    /// Records that the process has begun to exit. From now on, resources that the process frees
+    /// count as freed. Resources that end with its contexts do not count as freed, because the
+    /// driver is shutting down.
     ///
-    /// Call it only if the harness's data [may be read](exit::may_tell).
+    /// Call this only if the harness's data [may be read](exit::may_tell).
     fn exit_began(&self) {
         self.snapshot(Cause::Exit);
         let _quiet = quiet();
         let mut state = self.state();
         let ledger = ledger::live();
         state.exit = Some(ledger.mark());
-        // Resources that the program's own exit handlers free from now on were not held by
-        // variables of the interpreter.
+        // If the program's own exit handlers free resources from now on, variables of the
+        // interpreter did not hold these resources.
         let live: FxHashSet<u64> = ledger
             .select(|_| true)
             .iter()
@@ -254,7 +258,7 @@ impl Attached {
         }
     }
 
-    /// Judges the process, which is ending.
+    /// Judges the process, which is about to end.
     pub fn finish(&self) {
         if !exit::may_tell() {
             return;
@@ -267,7 +271,7 @@ impl Attached {
         session.preview(held_now(&state, self.log.as_ref()), false);
         let taken = session.snapshots();
         let mut report = self.with_notes(session.conclude().report, &state.notes, taken);
-        // The command decides the outcome of a program that is not a test.
+        // If the program is not a test, the command decides its outcome.
         report.outcome = report.outcome.filter(|_| self.is_test);
         Sink::global().finished(&report);
         Sink::global().forget_snapshot();
@@ -297,7 +301,7 @@ impl Attached {
     }
 }
 
-/// Formats a duration: `2 s`, `250 ms`.
+/// Formats a duration, as in `2 s` or `250 ms`.
 fn shown(duration: Duration) -> String {
     match duration.subsec_millis() {
         0 => format!("{} s", duration.as_secs()),
@@ -305,8 +309,8 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-/// Returns all live records and those that the interpreter freed as it shut down. Once the process
-/// exits, also returns the records that have since ended with their contexts.
+/// Returns all live records, and the records that the interpreter freed as it shut down. Once the
+/// process exits, also returns the records that have ended with their contexts since then.
 fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);
@@ -349,8 +353,8 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     }
 }
 
-/// Returns the record with its owner: the process, unless the code under test has declared that the
-/// resource may stay.
+/// Returns the record with its owner. The owner is the process, unless the code under test has
+/// declared that the resource may stay.
 fn owned(record: Record) -> LiveRecord {
     let scope = record.made.caller.scope;
     let reason = process().and_then(|process| Lineage::of(process).reason(scope));
@@ -367,15 +371,15 @@ fn owned(record: Record) -> LiveRecord {
     }
 }
 
-/// Returns for example `python3 train.py --epochs 3`.
+/// Returns the command line of this process, such as `python3 train.py --epochs 3`.
 fn command_line() -> String {
     let line = fs::read("/proc/self/cmdline").unwrap_or_default();
     shortened(&line).unwrap_or_else(executable)
 }
 
-/// Returns the words of a command line, each ended by a zero byte, with the program's directories
-/// removed; `None` if nothing is left. A program may have overwritten its command line with
-/// anything.
+/// Returns the words of a command line without the directories of the program; `None` if nothing is
+/// left. In `line`, each word ends with a zero byte. A program may have overwritten its command
+/// line with anything.
 fn shortened(line: &[u8]) -> Option<String> {
     let words = line.split(|byte| *byte == 0);
     let mut words: Vec<_> = words.map(String::from_utf8_lossy).collect();
@@ -398,10 +402,10 @@ fn executable() -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Answers the sender of a signal with one write.
+/// Answers the sender of a signal with a single write.
 fn answer(line: &str) {
     let line = format!("gpu-leak-check: {line}\n");
-    // Err: there is no reader any more; a terminal that hangs up sends a signal itself.
+    // On an error, nobody is reading any more. A terminal that hangs up sends a signal of its own.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

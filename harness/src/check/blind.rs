@@ -1,5 +1,5 @@
-//! Determines the calls that a check could not see, and the test that broke a context. A check that
-//! could not see everything is never clean.
+//! Determines which calls a check could not see, and which test broke a context. A check that could
+//! not see everything is never clean.
 
 use crate::api::{self, Interception, Missed, MissedBefore, Reach, vulkan};
 use crate::device::{contexts, dl};
@@ -13,8 +13,8 @@ pub(crate) fn no_gpu() -> bool {
     contexts::missing().is_some()
 }
 
-/// Returns why the check that just ran could not see everything; `before` is from its beginning.
-/// `saw_events` says whether any source reported anything while the check ran.
+/// Returns why the check that just ran could not see everything. `before` is from the beginning of
+/// the check, and `saw_events` says whether any source reported anything while the check ran.
 pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untraced> {
     let untraced = |lost, reason, driver_in_use| {
         Some(Untraced {
@@ -34,7 +34,7 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
             untraced(true, vulkan?, true)
         }
         Interception::Whole => None,
-        // The program uses another API, whose calls are intercepted.
+        // The program uses another API, and calls of that API are intercepted.
         Interception::Unused if saw_events || vulkan::is_intercepted() => None,
         Interception::Unused => untraced(false, other_api().or_else(missing)?, false),
         Interception::None => untraced(false, unheard(), true),
@@ -52,7 +52,7 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
     }
 }
 
-/// Returns why there is nothing to watch; `None` if there is a device.
+/// Returns why there is nothing to intercept; `None` if there is a device.
 pub(crate) fn missing() -> Option<Reason> {
     let why = contexts::missing()?;
     Some(Reason::new(
@@ -109,9 +109,9 @@ fn broken() -> Reason {
     )
 }
 
-/// Returns why not all calls were intercepted; `None` if they were. `which` continues the names of
-/// the functions that were missed, `remedy` says what to do about them, and `libraries` describes
-/// the libraries.
+/// Returns why some calls were not intercepted; `None` if all were. `which` completes the sentence
+/// that lists the functions that were missed, `remedy` says what to do about it, and `libraries`
+/// describes the libraries.
 fn partly_intercepted(
     missed: &Missed,
     which: &str,
@@ -139,7 +139,7 @@ fn partly_intercepted(
     (!names.is_empty()).then(reason)
 }
 
-/// Returns the reason to give if the run's settings switch checks off.
+/// Returns the reason to report if the run's settings switch checks off.
 pub(crate) fn switched_off() -> Untraced {
     Untraced {
         lost: false,
@@ -148,12 +148,12 @@ pub(crate) fn switched_off() -> Untraced {
     }
 }
 
-/// The test that left a context in which every call fails.
+/// The test that broke a context. Every later call in such a context fails.
 static CULPRIT: Mutex<Option<String>> = Mutex::new(None);
 
-/// Records that a context failed inside `test` or, if `test` did not run alone, inside a check that
-/// ran at the same time. The first test stays recorded, because later tests only found the broken
-/// context.
+/// Records that a context broke inside `test` or, if `test` did not run alone, inside a check that
+/// ran at the same time. Only the first test is recorded, because later tests merely encounter the
+/// broken context.
 pub(crate) fn blame(test: &str, met_a_check: bool) {
     let mut culprit = locked(&CULPRIT);
     culprit.get_or_insert_with(|| match met_a_check {

@@ -28,7 +28,7 @@ use crate::report::check_report::{CheckStatus, Report};
 /// ```
 ///
 /// The block is judged like a test, by the same rules and options, and a finding fails the test
-/// around it. The block runs on the calling thread: resources that the thread's thread-locals and
+/// around it. The block runs on the calling thread. Resources that this thread's thread-locals or
 /// the block's return value still hold at its end count as live.
 #[derive(Clone, Debug)]
 #[must_use = "the check begins only in `run`"]
@@ -85,8 +85,8 @@ impl Check {
         }
     }
 
-    /// Allows resources that match `pattern` to stay, in the syntax of the attribute's `allow`.
-    /// Reports show the reason. Each call adds one entry.
+    /// Allows resources that match `pattern` to stay. The pattern has the syntax of the attribute's
+    /// `allow`. Reports show the reason. Each call adds one entry.
     pub fn allow(mut self, pattern: &'static str, reason: &'static str) -> Self {
         self.allow.push(Allow {
             pattern,
@@ -136,7 +136,7 @@ impl Check {
     ///
     /// # Panics
     ///
-    /// Like [`run`](Self::run).
+    /// The conditions are those of [`run`](Self::run).
     pub fn run_reporting<T>(self, block: impl FnMut() -> T) -> (T, Report) {
         let about = subject_at(&self.name, self.at);
         let (value, report) = self.run_by(|_| {}, block);
@@ -145,8 +145,8 @@ impl Check {
     }
 
     /// Runs a block that cannot run twice, fails if it leaked, and returns its value. One-time
-    /// set-up counts as leaked, because there is no second run to distinguish it from a leak.
-    /// Rounds and warm-up runs that are configured elsewhere are ignored.
+    /// set-up counts as leaked, because no second run can show the difference between set-up and a
+    /// leak. Rounds and warm-up runs that are configured elsewhere are ignored.
     ///
     /// ```
     /// use gpu_leak_check::Check;
@@ -158,7 +158,7 @@ impl Check {
     ///
     /// # Panics
     ///
-    /// Like [`run`](Self::run).
+    /// The conditions are those of [`run`](Self::run).
     pub fn run_once<T>(self, block: impl FnOnce() -> T) -> T {
         let once = |settings: &mut CheckSettings| {
             settings.test.judged.confirm = false;
@@ -188,8 +188,9 @@ impl Check {
         (value, report)
     }
 
-    /// Like [`run`](Self::run), for an async block. The block runs on the task that awaits this
-    /// future. At the end of each run, waiting for frees in flight blocks the polling thread.
+    /// Like [`run`](Self::run), but for an async block, which runs on the task that awaits this
+    /// future. At the end of each run, the thread that polls the future is blocked while the check
+    /// waits for frees in flight.
     ///
     /// ```
     /// # use gpu_leak_check::Check;
@@ -229,8 +230,8 @@ impl Check {
     }
 }
 
-/// Reports the check of a block, and resumes the block's own panic, if it panicked. Returns the
-/// report, if there is one.
+/// Reports the check of a block and returns its report, if there is one. If the block itself
+/// panicked, resumes that panic.
 fn conclude(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> {
     let (end, report) = match checked {
         Ok(checked) => {
@@ -247,7 +248,8 @@ fn conclude(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> 
     report
 }
 
-/// Runs `body` up to `rounds` times and fails if a call site holds more after every round.
+/// Runs `body` up to `rounds` times, and fails if a call site holds more after each round than
+/// before it.
 ///
 /// ```
 /// use gpu_leak_check::assert_no_growth;

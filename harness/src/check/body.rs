@@ -13,14 +13,14 @@ use super::scopes::token::Token;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
 
-/// How a body ended: by returning or by panicking. A run keeps only the matching `Ended`.
+/// How a body ended: by returning or by panicking.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// It returned success.
+    /// The body returned success.
     Passed,
-    /// It returned an error, which has been printed.
+    /// The body returned an error, which has been printed.
     Failed(ExitCode),
-    /// It panicked, and the panic hook has printed the message.
+    /// The body panicked, and the panic hook has printed the message.
     Panicked(Box<dyn Any + Send>),
 }
 
@@ -35,7 +35,7 @@ impl End {
     }
 }
 
-/// Runs a body on this thread in this scope, and returns how it ends.
+/// Runs a body on this thread in this scope, and returns how it ended.
 pub(crate) fn run_here<T>(
     scope: ScopeId,
     body: impl FnOnce() -> T,
@@ -45,7 +45,7 @@ pub(crate) fn run_here<T>(
     caught(|| returned(body()))
 }
 
-/// Like [`run_here`], for an async body, which runs in its scope whenever it is polled.
+/// Like [`run_here`], but for an async body, which runs in its scope whenever it is polled.
 pub(crate) async fn run_here_async<T>(
     scope: ScopeId,
     body: &mut impl AsyncFnMut() -> T,
@@ -71,11 +71,11 @@ pub(crate) async fn run_here_async<T>(
     .await
 }
 
-/// The usual stack size of a program's initial thread; other threads have less.
+/// The usual stack size of a program's initial thread. Other threads have less.
 const MAIN_STACK: usize = 8 << 20;
 
-/// Runs `body` in `scope` on a thread called `name` and joins that thread, so that the destructors
-/// of its thread-locals have run.
+/// Runs `body` in `scope` on a thread called `name`. Returns only after joining that thread, so
+/// that the destructors of its thread-locals have run.
 ///
 /// # Panics
 ///
@@ -84,8 +84,8 @@ pub(crate) fn run(name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
     run_on(thread::Builder::new(), name, scope, body)
 }
 
-/// Like [`run`], for a program's `main`: with the thread name and the stack size of an initial
-/// thread.
+/// Like [`run`], but for a program's `main`. The thread has the name and the stack size of an
+/// initial thread.
 ///
 /// # Panics
 ///
@@ -100,7 +100,8 @@ pub(crate) fn run_main(scope: ScopeId, body: fn() -> ExitCode) -> End {
 }
 
 fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
-    // The thread inherits the scope from its start, so that it is never in another one or in none.
+    // The thread inherits the scope from the moment it starts, so that it is never in another scope
+    // or in none.
     let token = Token::set(scope);
     let thread = thread.name(name.to_owned()).spawn(move || {
         threads::set_token(u64::from(scope.0));
@@ -125,7 +126,7 @@ pub(crate) fn caught(body: impl FnOnce()) -> End {
     }
 }
 
-/// Returns why this panic is not the expected one, in libtest's words.
+/// Returns why this panic is not the expected one, in the words of libtest.
 pub(crate) fn mismatch(payload: &(dyn Any + Send), wanted: ShouldPanic) -> Option<String> {
     let expected = wanted.expected?;
     match message(payload) {

@@ -1,4 +1,5 @@
-//! Collects what a run has left: live records with their owners, anomalies, and what was freed.
+//! Collects what a run has left: live records with their owners, anomalies, and resources that were
+//! freed.
 
 use std::cmp::Reverse;
 
@@ -9,11 +10,12 @@ use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Owner
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
 
-/// How many pairs of stacks, one of an allocation and one of its free, are kept for a run. The most
-/// frequent pairs are kept, because each is resolved to lines.
+/// The largest number of pairs of stacks that are kept for a run. A pair consists of the stack of
+/// an allocation and that of its free. The number is limited because each pair is resolved to
+/// lines. The most frequent pairs are kept.
 const MOST_FREED: usize = 64;
 
-/// The data that decides whether a record or an anomaly is a run's own.
+/// Decides whether a record or an anomaly belongs to a run.
 pub(super) struct OfRun<'a> {
     /// The scopes of the run.
     pub(super) lineage: &'a Lineage,
@@ -22,8 +24,8 @@ pub(super) struct OfRun<'a> {
 }
 
 impl OfRun<'_> {
-    /// Collects the live records that were created inside the run since the event with this number,
-    /// with their owners.
+    /// Collects the live records, with their owners, that were created inside the run since the
+    /// event with this number.
     pub(super) fn collect_records(&self, since: u64, input: &mut RunInput) {
         let ledger = ledger::live();
         let handed_over = ledger.handed_over(|scope| self.lineage.has(scope));
@@ -37,7 +39,8 @@ impl OfRun<'_> {
         for record in records {
             let scope = record.made.caller.scope;
             let owner = if scope == ScopeId::NOBODY {
-                // The count of handed-over resources excludes scopes that have ended.
+                // The count of resources that were handed over does not include those of scopes
+                // that have ended.
                 let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
                 is_own.then_some(Ownership::HandedOver)
             } else if self.lineage.has(scope) {
@@ -63,7 +66,7 @@ impl OfRun<'_> {
         }
     }
 
-    /// Collects the anomalies inside the run.
+    /// Collects the anomalies that occurred inside the run.
     pub(super) fn collect_anomalies(&self, since: Mark, input: &mut RunInput) {
         let ledger = ledger::live();
         let mut anomalies = ledger.anomalies_since(since);
@@ -91,8 +94,9 @@ impl OfRun<'_> {
         input.anomalies = anomalies;
     }
 
-    /// Adds blocks that were live when their allocator reported a new block at the same address.
-    /// Until one of the two is freed, both count as live, in this run and in later ones.
+    /// Adds blocks that were still live when their allocator reported a new block at the same
+    /// address. Until one of the two blocks is freed, both count as live, in this run and in later
+    /// runs.
     pub(super) fn collect_overwritten(&self, since: u64, mark: Mark, input: &mut RunInput) {
         let ledger = ledger::live();
         for anomaly in ledger.anomalies_since(mark) {
@@ -115,7 +119,7 @@ impl OfRun<'_> {
     }
 
     /// Returns the owner of a record that the run's own threads created; `None` if a nested check
-    /// has failed because of it.
+    /// has already failed because of this record.
     fn own(&self, record: &Record) -> Option<Ownership> {
         match self.lineage.decision(record.sequence) {
             Some(NestedDecision::Failed(by)) if self.failure == Some(*by) => return None,
@@ -129,7 +133,7 @@ impl OfRun<'_> {
     }
 }
 
-/// Returns the earlier frees of the addresses that failed frees named.
+/// Returns the earlier frees of the addresses that failed frees referred to.
 pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
     let failed: FxHashSet<_> = (anomalies.iter())
         .filter_map(|anomaly| match anomaly {
@@ -149,8 +153,8 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
     freed.collect()
 }
 
-/// Returns which of this run's own allocations were freed, if the stacks of frees were taken.
-/// `is_all` says whether this scope alone created all of the run's allocations.
+/// Returns which of this run's own allocations were freed, if the stacks of frees were captured.
+/// `is_all` says whether this scope alone created all allocations of the run.
 pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
     let mut events: FxHashMap<_, Vec<_>> = FxHashMap::default();
     let mut are_all_known = is_all;
@@ -189,7 +193,7 @@ pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
     freed
 }
 
-/// Returns the frees that named an address inside one of the `live` records.
+/// Returns the frees that referred to an address inside one of the `live` records.
 pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInside> {
     let unknown = ledger::live().freed_unknown(scope);
     if unknown.is_empty() {
@@ -202,7 +206,7 @@ pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInsi
         .filter_map(|UnknownFree { key, by, began }| {
             let before = live.partition_point(|record| record.key() <= key);
             let record = live.get(before.checked_sub(1)?)?;
-            // A record that was created there after the free is a different resource.
+            // If a record was created at this address after the free, it is a different resource.
             let was_there = record.contains(key) && record.sequence < began;
             let offset = key.value() - record.made.key.value();
             (was_there && offset != 0).then_some(FreedInside {
@@ -214,7 +218,6 @@ pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInsi
     inside.collect()
 }
 
-/// Whether this record is live.
 fn is_live(record: &Record) -> bool {
     let known = ledger::live().get(&record.key());
     known.is_some_and(|known| known.sequence == record.sequence)

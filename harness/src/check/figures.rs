@@ -1,4 +1,4 @@
-//! Current usage, for a test's own assertions.
+//! The current memory usage, for a test's own assertions.
 
 use super::blind;
 use super::naming;
@@ -22,8 +22,8 @@ pub fn gpu_available() -> bool {
 }
 
 /// Returns the bytes allocated at `place`: by the driver, and inside caching allocators that have a
-/// [`Probe`](crate::probe::Probe). Like all figures here, it covers allocations since the first
-/// check of the process began, and is 0 if nothing is known: before the first check, or if the
+/// [`Probe`](crate::probe::Probe). Like all figures of this kind, the result covers allocations
+/// since the first check of the process began. It is 0 before the first check, and also if the
 /// driver's calls are not intercepted. [`gpu_available`] returns whether there is a GPU at all.
 ///
 /// ```
@@ -37,7 +37,7 @@ pub fn memory_allocated(place: Place) -> u64 {
     inside + beside_probes(place)
 }
 
-/// Returns the bytes that are reserved at `place`, handed out or cached.
+/// Returns the bytes that are reserved at `place`, whether they are handed out or cached.
 ///
 /// ```
 /// use gpu_leak_check::{Place, memory_allocated, memory_reserved};
@@ -59,8 +59,9 @@ pub fn memory_reserved(place: Place) -> u64 {
     inside + beside_probes(place) + cached
 }
 
-/// Returns the peak of the bytes allocated at `place` since the check began: by allocators with a
-/// [`Probe`](crate::probe::Probe) if there are any, otherwise by the driver.
+/// Returns the peak of the bytes allocated at `place` since the check began. These are the bytes
+/// allocated by allocators with a [`Probe`](crate::probe::Probe) or, if there are none, by the
+/// driver.
 ///
 /// ```
 /// use gpu_leak_check::{Place, max_memory_allocated};
@@ -80,7 +81,8 @@ pub fn max_memory_allocated(place: Place) -> u64 {
         .sum()
 }
 
-/// Returns the usage of each device, as the table of a report, or a sentence if nothing is known.
+/// Returns the usage of each device in the form of a report's table, or a sentence if nothing is
+/// known.
 ///
 /// ```
 /// println!("{}", gpu_leak_check::memory_summary());
@@ -107,7 +109,7 @@ fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
     all.filter(move |probe| probe.places().contains(&place))
 }
 
-/// Returns the live records for which `is_meant` holds, without the segments of allocators with a
+/// Returns the live records for which `is_meant` holds, except the segments of allocators with a
 /// probe.
 fn live(is_meant: impl Fn(&Record) -> bool) -> Vec<Record> {
     let ledger = ledger::live();
@@ -118,7 +120,7 @@ fn live(is_meant: impl Fn(&Record) -> bool) -> Vec<Record> {
     records
 }
 
-/// Returns the bytes of the memory that belongs to no probed allocator.
+/// Returns the bytes of the memory at `place` that belongs to no allocator with a probe.
 fn beside_probes(place: Place) -> u64 {
     let probed: Vec<_> = probe::all()
         .iter()
@@ -130,7 +132,7 @@ fn beside_probes(place: Place) -> u64 {
     records.iter().map(|record| record.made.bytes).sum()
 }
 
-/// Returns the input of a judgement about this moment.
+/// Returns an input with which the current moment can be judged.
 fn input_of(now: RunInput) -> CheckInput {
     let mut input = CheckInput::default();
     naming::add(&mut input.names, &now);
@@ -138,14 +140,14 @@ fn input_of(now: RunInput) -> CheckInput {
     input
 }
 
-/// The live resources at one moment.
+/// The resources that were live at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     live: Vec<Record>,
 }
 
-/// Takes a snapshot of everything that is live now: allocations, blocks of allocators that report,
-/// and objects, but not the segments of an allocator with a probe.
+/// Takes a snapshot of everything that is live now: allocations, blocks of allocators that report
+/// their blocks, and objects. The segments of an allocator with a probe are not included.
 ///
 /// ```
 /// use gpu_leak_check::snapshot;
@@ -169,8 +171,8 @@ impl Snapshot {
         self.live.len()
     }
 
-    /// Returns the resources that are live here and were not in the earlier snapshot, grouped by
-    /// the line that allocated them.
+    /// Returns the resources that are live in this snapshot but were not in the earlier one,
+    /// grouped by the line that allocated them.
     ///
     /// ```
     /// let before = gpu_leak_check::snapshot();

@@ -1,8 +1,9 @@
-//! Fuzz targets for recordings with arbitrary content: see [`crate::__fuzz`].
+//! Fuzz targets for recordings with arbitrary content (see [`crate::__fuzz`]).
 
 use super::replay::judge_again;
 
-/// Input: a recording. It is rejected with one message or judged, with the same result each time.
+/// The input is a recording. It is either rejected with a single message or judged, and the result
+/// is the same each time.
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! Finds which places of the program still refer to the resources that a check reports. Only
-//! resources that fail the check or are first use are searched for.
+//! Finds the places in the program that still refer to the resources that a check reports. The
+//! search covers only resources that fail the check or are first use.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -33,25 +33,27 @@ use crate::report::check_report::{
 use crate::report::symbols;
 use crate::units::count;
 
-/// How many resources of one finding are searched for.
+/// The largest number of resources of one finding that are searched for.
 const MAX_SEARCHED: usize = 4096;
-/// How many of the places where blocks that contained an address were freed are named.
+/// The largest number of lines that are named at which blocks were freed that had contained an
+/// address.
 const MOST_PLACES: usize = 2;
-/// How many functions that use a static are named.
+/// The largest number of functions that are named for the static that they use.
 const MOST_USES: usize = 3;
-/// How many bytes of a thread's name Linux keeps.
+/// The number of bytes that Linux keeps of a thread's name.
 const KEPT: usize = 15;
 /// The stack size of the search, in bytes.
 const STACK: usize = 1 << 20;
 
-/// Adds the holders that can be found within `time` to the findings of `report`; `records` contains
-/// the records of each finding, and `heap` the known facts about the program's heap blocks.
+/// Adds the holders that can be found within `time` to the findings of `report`. `records` contains
+/// the records of each finding, and `heap` what is known about the program's heap blocks.
 ///
 /// `at_the_end` says whether the process is ending. If so, a leak counts as first use if a static
-/// or a thread-local of the first thread leads to everything that is left of it, since neither is
-/// ever dropped; the status of `report` changes with its findings. The address of a block that an
-/// allocator reports must be in the static itself: an allocator's own table, which is often a map
-/// in a static, leads to every block, even to those that the program has forgotten.
+/// or a thread-local of the first thread leads to everything that is left of it, because neither is
+/// ever dropped. The status of `report` changes with its findings. For a block that an allocator
+/// reports, the address must be in the static itself. The reason is that an allocator's own table,
+/// which is often a map in a static, leads to every block, even to those that the program has
+/// forgotten.
 pub(crate) fn add(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -59,7 +61,7 @@ pub(crate) fn add(
     at_the_end: bool,
     heap: Option<&WatchedHeap>,
 ) {
-    // The group of each record: its finding or, at the end, the record itself.
+    // Maps each record to its group: its finding or, at the end of the process, the record itself.
     let mut groups = FxHashMap::default();
     for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
         if fails(finding.kind) || finding.kind == FindingKind::FirstUse {
@@ -113,15 +115,17 @@ pub(crate) fn add(
             finding.kind = FindingKind::FirstUse;
             finding.confirmed = Some(Confirmation::HeldByStatic);
         }
-        // A library's allocations are in its own tables, which are not searched.
+        // If a library made the allocations, they are in the library's own tables, which are not
+        // searched.
         let may_be_none = records.len() <= MAX_SEARCHED
             && finding.site.library.is_none()
             && of_records.clone().all(|holders| holders.is_some());
         let mut holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
         let all = holders.len();
         let is_unsure = holders.iter().any(|it| is_block && it.used_at.is_none());
-        // A static that only an allocator uses leads to all of its blocks, forgotten or not. A
-        // search that ended at such a static does not show whether there are other holders.
+        // A static that only an allocator uses leads to all of the allocator's blocks, even to
+        // forgotten ones. If a search ended at such a static, it does not show whether there are
+        // other holders.
         holders.retain(|holder| !is_allocator_s(holder));
         let is_known = holders.len() == all;
         let statics = holders.iter().filter(|it| is_static(it));
@@ -132,11 +136,12 @@ pub(crate) fn add(
         let holder = |found| holder(found, &blocks, &started, &report.test);
         finding.holders = (may_be_none && is_known || !holders.is_empty()).then(|| {
             let mut holders: Vec<_> = nearest(holders).into_iter().map(holder).collect();
-            // Threads without a name may run the same function.
+            // Several threads without a name may run the same function.
             holders.dedup();
             holders
         });
-        // The report then says how the context ended or which library has the resource.
+        // In this case, the report already says how the context ended, or which library has the
+        // resource.
         let is_said = finding.ended.is_some() || finding.site.library.is_some();
         if finding.holders.is_none() && !is_said {
             finding.not_searched = match finding.resource.filter(|_| has_none) {
@@ -160,8 +165,8 @@ pub(crate) fn add(
     }
 }
 
-/// For each finding to which nothing leads, adds the blocks that still contain one of its
-/// addresses, or the places where blocks that contained one were freed.
+/// Handles each finding to which no place leads: adds the blocks that still contain one of its
+/// addresses, or the lines at which blocks that contained one were freed.
 fn add_blocks(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -182,11 +187,12 @@ fn add_blocks(
     }
     let _quiet = quiet();
     let is_wanted = |record: &Record| {
-        // The blocks of an earlier run are not known.
+        // The blocks of earlier runs are not known.
         wanted.contains_key(&record.sequence) && heap.saw(record.sequence)
     };
     let live = ledger::live().select(is_wanted);
-    // Each resource is a group: statements about a finding must be true of all of its resources.
+    // Each resource is a group of its own, because statements about a finding must be true of all
+    // of its resources.
     let mut targets: Vec<Target> = Vec::new();
     let mut ranges = Vec::new();
     let mut of_finding: Vec<Vec<usize>> = vec![Vec::new(); report.findings.len()];
@@ -249,12 +255,12 @@ fn add_blocks(
     }
 }
 
-/// The live heap blocks with a known place of allocation, by address.
+/// The live heap blocks of which the place of allocation is known, sorted by address.
 #[derive(Debug, Default)]
 struct KnownBlocks(Vec<(Range<u64>, StackId)>);
 
 impl KnownBlocks {
-    /// Returns the lines where the known ones among `blocks` were allocated, each once.
+    /// Returns the lines at which the known ones among `blocks` were allocated, without duplicates.
     fn allocated_in(&self, blocks: &[u64]) -> Vec<Frame> {
         let mut all: Vec<Frame> = Vec::new();
         for block in blocks {
@@ -266,7 +272,7 @@ impl KnownBlocks {
     }
 }
 
-/// Adds the user's line of a site unless it is known already.
+/// Adds the user's line of a call site, unless that line is already included.
 fn add_line(all: &mut Vec<Frame>, site: Option<Site>) {
     let frame = site.and_then(|site| site.user_frame().cloned());
     all.extend(frame.filter(|frame| all.iter().all(|it| it.shown() != frame.shown())));
@@ -284,7 +290,7 @@ fn show(finding: &mut Finding, frames: &[Frame], what: PassageKind) {
     }
 }
 
-/// Whether a passage of the finding already shows this line, perhaps next to its own.
+/// Whether a passage of the finding already shows this line, perhaps as a neighbouring line.
 fn is_quoted(finding: &Finding, frame: &Frame) -> bool {
     finding.passages.iter().any(|it| {
         let first = it.frame.line.map(|line| line.saturating_sub(LINES_BEFORE));
@@ -293,15 +299,15 @@ fn is_quoted(finding: &Finding, frame: &Frame) -> bool {
     })
 }
 
-/// Returns the call site where a heap block was allocated or freed.
+/// Returns the call site that allocated or freed a heap block.
 fn site(stack: StackId) -> Site {
     let frames = ledger::live().stacks().frames(stack);
     symbols::site(frames, Kind::Block, &observe::own_sources())
 }
 
-/// Searches for the live records that have a group, within `time`. Returns the holders of each of
-/// the `groups`, and the groups that have a record without an address; `None` if there is nothing
-/// to search for.
+/// Searches within `time` for the live records that have a group. Returns the holders of each of
+/// the `groups`, and the groups that contain a record without an address; `None` if there is
+/// nothing to search for.
 fn search(
     groups: usize,
     time: Duration,
@@ -321,7 +327,8 @@ fn search(
             None => _ = without_address.insert(group),
         }
     }
-    // A copy of an address in the harness's own memory would be found as its holder.
+    // If the harness's own memory contained a copy of an address, that memory would be reported as
+    // a holder.
     drop(found);
     if targets.is_empty() {
         return Some((vec![Err(Unknown::NotSought); groups], without_address));
@@ -342,7 +349,7 @@ fn search(
         let _quiet = quiet();
         find(targets, groups, objects, program, time)
     };
-    // The search runs on a separate thread, because a test's own stack may be of any size.
+    // The search runs on a separate thread, because the stack of the test may be of any size.
     thread::scope(|scope| {
         let searching = thread::Builder::new().name("gpu-leak-check".to_owned());
         let searching = searching.stack_size(STACK);
@@ -356,9 +363,9 @@ fn fails(kind: FindingKind) -> bool {
     matches!(kind, FindingKind::Leaked | FindingKind::Grew)
 }
 
-/// Returns the value that refers to a record in memory; `None` if its key is a number of the ledger
-/// or an offset in a device's own address space, or if the memory was the program's before the
-/// driver knew of it.
+/// Returns the value that refers to a record in memory. Returns `None` if the record's key is a
+/// number of the ledger or an offset in a device's own address space, or if the memory belonged to
+/// the program before the driver knew of it.
 fn target(record: &Record, finding: usize) -> Option<Target> {
     let first = record.made.key.value();
     let bytes = match record.made.key.space {
@@ -397,7 +404,8 @@ fn objects() -> DriverObjects {
         .iter()
         .map(|record| Hidden::of(record.made.key.value()));
     objects.all.extend(handles);
-    // A physical device is never created, and leads to everything that belongs to its instance.
+    // Physical devices are not in the ledger, because they are never created. They lead to
+    // everything that belongs to their instance.
     objects
         .all
         .extend(vulkan::handles().into_iter().map(Hidden::of));
@@ -425,7 +433,7 @@ fn mapping(mapping: mappings::Mapping<'_>) -> Mapping<'_> {
     }
 }
 
-/// Returns the number of this thread in `/proc/self/task`.
+/// Returns the id of this thread in `/proc/self/task`.
 fn this_thread() -> Option<u32> {
     let link = fs::read_link("/proc/thread-self").ok()?;
     link.file_name()?.to_str()?.parse().ok()
@@ -444,7 +452,7 @@ fn own_stack() -> Vec<(u64, u64)> {
     returns
 }
 
-/// The reason that is given if nothing else was found.
+/// The reason that is reported if nothing else was found.
 const ONLY_ITS_ALLOCATOR: &str = "a static of its allocator refers to every block, including this one, so the search ended \
      there";
 
@@ -452,7 +460,7 @@ fn is_static(holder: &gpu_leak_holders::Holder) -> bool {
     holder.root.kind == RootKind::Static
 }
 
-/// Converts a holder to the form of reports.
+/// Converts a holder to the form that reports use.
 fn holder(
     holder: gpu_leak_holders::Holder,
     known: &KnownBlocks,
@@ -504,7 +512,7 @@ fn holder(
     }
 }
 
-/// Returns the lines of the program with these addresses of code.
+/// Returns the program's lines at these code addresses.
 fn used_in(addresses: &[u64]) -> Vec<Frame> {
     let mut all: Vec<Frame> = Vec::new();
     for address in addresses {
@@ -517,8 +525,8 @@ fn used_in(addresses: &[u64]) -> Vec<Frame> {
     all
 }
 
-/// Returns the name of a thread, of which the system keeps only the beginning. A thread that the
-/// test starts without a name has the test's name.
+/// Returns the full name of a thread if it can be determined, because the system keeps only the
+/// beginning of a name. A thread that the test starts without a name has the test's name.
 fn thread_name(kept: String, is_started_by_a_test: bool, test: &str) -> Option<String> {
     match kept.len() {
         ..KEPT => Some(kept),
@@ -527,7 +535,7 @@ fn thread_name(kept: String, is_started_by_a_test: bool, test: &str) -> Option<S
     }
 }
 
-/// Returns the live threads that a check's own threads have started, by their ids.
+/// Returns the live threads that a check's own threads have started, by id.
 fn started_threads() -> FxHashMap<u32, MarkedThread> {
     let threads = gpu_leak_interpose::marked_threads().into_iter();
     let started = threads.filter_map(|thread| Some((u32::try_from(thread.id).ok()?, thread)));

@@ -1,9 +1,9 @@
-//! Runs a test in its own process: the same program, started again for that one test.
+//! Runs a test in its own process, by starting the same program again for that one test.
 //!
-//! The child prints a line before the test and one after it, with a token that only its parent
-//! knows. Between them is the test's own output, which the parent prints as it arrives, for libtest
-//! to capture and show; the second line contains the outcome. If that line is missing, the process
-//! ended inside the test.
+//! The child prints a line before the test and a line after it, both with a permit that only its
+//! parent knows. What is between these lines is the test's own output, which the parent prints as
+//! it arrives, so that libtest captures and shows it. The second line contains the outcome. If it
+//! is missing, the process ended inside the test.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -33,13 +33,13 @@ use crate::sync::{Mutex, locked};
 
 /// libtest's exit code for failed tests.
 const FAILED: i32 = 101;
-/// How long to wait for the last line after the process has ended. If it was written, it is in the
-/// pipe and must not be lost on a slow machine.
+/// How long to wait for the last line after the process has ended. If the line was written, it is
+/// in the pipe, and must not be lost on a slow machine.
 const LAST_LINE: Duration = Duration::from_secs(10);
-/// How long to wait for error output that is in the pipe when the process has ended.
+/// How long to wait for error output that is still in the pipe when the process has ended.
 const LAST_ERRORS: Duration = Duration::from_secs(2);
 
-/// The contents of the last line.
+/// The contents of the child's last line.
 #[derive(Debug, Serialize, Deserialize)]
 struct ChildEnded {
     how: How,
@@ -50,13 +50,13 @@ struct ChildEnded {
 #[derive(Debug, Serialize, Deserialize)]
 enum How {
     Passed,
-    /// It returned an error, which has been printed.
+    /// The test returned an error, which has been printed.
     Failed,
-    /// It panicked with this message, or its report says that it fails.
+    /// The test panicked with this message, or its report says that it fails.
     Panicked(String),
 }
 
-/// Runs `case` in its own process, with the same outcome.
+/// Runs `case` in its own process, and ends with the same outcome.
 ///
 /// # Panics
 ///
@@ -114,14 +114,14 @@ fn command(case: &Case, permit: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-/// The parent's observations of the child.
+/// What the parent has observed of the child.
 struct Ran {
     began: bool,
     ended: Option<ChildEnded>,
     status: ExitStatus,
 }
 
-/// Prints the test's output until its process ends.
+/// Prints the test's output until the child process ends.
 fn follow(mut child: Child, permit: &str) -> io::Result<Ran> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let between = Arc::new(Mutex::new(Between::new(permit)));
@@ -142,7 +142,8 @@ fn follow(mut child: Child, permit: &str) -> io::Result<Ran> {
         });
     })?;
     let status = child.wait()?;
-    // Processes that the test started may outlive it and hold the pipes open forever.
+    // The time is limited, because processes that the test has started may outlive it and hold the
+    // pipes open forever.
     let _ = output_over.recv_timeout(LAST_LINE);
     let _ = errors_over.recv_timeout(LAST_ERRORS);
     let mut between = locked(&between);
@@ -153,7 +154,7 @@ fn follow(mut child: Child, permit: &str) -> io::Result<Ran> {
     })
 }
 
-/// Runs `work` on a thread that shares libtest's output capture; the channel closes when it is
+/// Runs `work` on a thread that shares libtest's output capture. The channel closes when `work` is
 /// done.
 fn beside(work: impl FnOnce() + Send + 'static) -> io::Result<Receiver<()>> {
     let (done, over) = mpsc::channel();
@@ -164,14 +165,14 @@ fn beside(work: impl FnOnce() + Send + 'static) -> io::Result<Receiver<()>> {
     Ok(over)
 }
 
-/// Passes on each line until `take` returns false.
+/// Passes each line to `take` until it returns false.
 fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str) -> bool) {
     let Some(from) = from else {
         return;
     };
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
-    // Err: the pipe is broken, and nothing more can arrive.
+    // On an error, the pipe is broken, and nothing more can arrive.
     while from
         .read_until(b'\n', &mut line)
         .is_ok_and(|length| length != 0)
@@ -199,7 +200,7 @@ fn print_error(text: &str) {
     eprint!("{text}");
 }
 
-/// Finds the test's own output between the two lines.
+/// Finds the test's own output between the child's two lines.
 struct Between {
     first: String,
     last: String,
@@ -223,7 +224,7 @@ impl Between {
             return None;
         }
         if !self.began {
-            // libtest has printed the test's name before it, without a line break.
+            // libtest has printed the test's name before the first line, without a line break.
             self.began = line.trim_end().ends_with(&self.first);
             return None;
         }
@@ -243,13 +244,13 @@ fn last_line(permit: &str) -> String {
     format!("[gpu-leak-check {permit} ended]")
 }
 
-/// In a process that a parent started for one test, reports to the parent how `test` ends, and
-/// exits. Otherwise it only runs the test.
+/// Runs the test. In a process that a parent started for one test, also reports to the parent how
+/// the test ends, and exits.
 pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     let Some(permit) = permit() else {
         return test();
     };
-    // A runner that kills the parent after a timeout intends to kill the test.
+    // If a runner kills the parent after a timeout, it intends to kill the test.
     if let Some(parent) = child::parent(permit) {
         exit::end_with_parent(parent);
     }
@@ -271,12 +272,12 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     };
     let carried = serde_json::to_string(&ended).unwrap_or_default();
     say(&format!("{}{carried}\n", last_line(permit)));
-    // Only this test was meant to run. Without the exit, a test that is registered twice would run
+    // Only this test was meant to run. Without this exit, a test that is registered twice would run
     // again.
     std::process::exit(code)
 }
 
-/// Returns the parent's token, for the first check of this process.
+/// Returns the parent's permit, but only for the first check of this process.
 fn permit() -> Option<&'static str> {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let permit = child::permit()?;
@@ -286,7 +287,7 @@ fn permit() -> Option<&'static str> {
 /// Prints a line, bypassing libtest's capture.
 fn say(line: &str) {
     let mut stdout = io::stdout().lock();
-    // Err: the parent is gone, so there is no reader.
+    // On an error, the parent is gone, so there is no reader.
     let _ = stdout.write_all(line.as_bytes());
     let _ = stdout.flush();
 }
@@ -305,7 +306,7 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
     }
 }
 
-/// Describes how a process ended: `signal 11 (SIGSEGV)` or `exit code 3`.
+/// Describes how a process ended, as in `signal 11 (SIGSEGV)` or `exit code 3`.
 fn ending(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

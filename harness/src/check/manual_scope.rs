@@ -1,4 +1,4 @@
-//! Explicit scopes: for work on threads that inherit none, and for a section of a test.
+//! Explicit scopes, for work on threads that do not inherit a scope, and for sections of a test.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -36,8 +36,8 @@ use crate::report::{Sink, headline};
 /// scope.in_scope(|| { /* allocations made here belong to the test */ });
 /// ```
 ///
-/// An allocation made in a scope that has ended, or in none, has no known owner: it is counted in
-/// the run's summary and fails no test.
+/// An allocation that is made in a scope that has ended, or in no scope, has no known owner. It is
+/// counted in the run's summary and fails no test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
     id: ScopeId,
@@ -52,7 +52,7 @@ impl Scope {
         }
     }
 
-    /// Returns the empty scope: allocations made in it belong to no test.
+    /// Returns the empty scope. Allocations made in it belong to no test.
     #[must_use]
     pub const fn none() -> Self {
         Self { id: ScopeId::NONE }
@@ -66,8 +66,8 @@ impl Scope {
 
     /// Makes this the current scope of the thread until the guard is dropped.
     ///
-    /// Do not hold the guard across an `.await`, where the thread continues with other tasks: use
-    /// [`Instrument::instrument`] instead.
+    /// Do not hold the guard across an `.await`, because the thread continues with other tasks
+    /// there. Use [`Instrument::instrument`] instead.
     #[must_use = "dropping the guard at once would leave the scope"]
     pub fn enter(&self) -> Entered {
         Entered {
@@ -102,7 +102,7 @@ impl Scope {
             Ok(settings) => settings,
             Err(why) => panic!("gpu-leak-check: {why}"),
         };
-        // There is no body that could run again.
+        // A scope has no body that could run again.
         (settings.test.judged.confirm, settings.test.judged.rounds) = (false, 1);
         let subject = subject_at(&name, Location::caller());
         let mut session = Session::new(subject, settings, None).unfiled();
@@ -116,7 +116,7 @@ impl Scope {
     }
 }
 
-/// A guard that keeps a scope current on its thread: see [`Scope::enter`].
+/// A guard that keeps a scope current on its thread (see [`Scope::enter`]).
 #[derive(Debug)]
 pub struct Entered {
     _token: Token,
@@ -149,8 +149,8 @@ impl OpenScope {
         settle_with::settle(self.scope.id);
         session.finish_run(self.run, End::Passed);
         let mut report = session.conclude().report;
-        // The caller decides the outcome, with `assert_clean`. One outcome is already known:
-        // `Fail`, if nothing could be seen and the policy fails a check for that.
+        // The caller decides the outcome, with `assert_clean`. Only one outcome is already certain:
+        // `Fail`, if nothing could be seen and the policy fails a check for that reason.
         let is_blind = report.status.is_unmeasured();
         report.outcome = report
             .outcome
@@ -168,8 +168,9 @@ impl Deref for OpenScope {
 }
 
 impl Report {
-    /// Fails the test if something was left. A scope that could not be measured fails where a check
-    /// would, such as under `GPU_LEAK_CHECK=require`; elsewhere see [`Report::status`].
+    /// Fails the test if something was left. If the scope could not be measured, this fails
+    /// whenever a check would, such as under `GPU_LEAK_CHECK=require`. In all other cases,
+    /// [`Report::status`] shows that the scope could not be measured.
     ///
     /// # Panics
     ///
@@ -183,7 +184,7 @@ impl Report {
         }
         let message = format!("{}\n\n{}", headline(self), outcome::story(self));
         if assertion::fails(self, &message, false).is_none() {
-            // No check takes over this verdict.
+            // No check adopts this verdict, so the report is written on its own.
             let report = Self {
                 outcome: Some(Outcome::Fail),
                 ..self.clone()
@@ -191,12 +192,13 @@ impl Report {
             Sink::global().finished(&report);
             exit_summary::add(&report, Amount::default());
         }
-        // `panic!` would copy the text, but the panic is recognised by the address of the text.
+        // `panic!` would copy the text, and the panic would no longer be recognised, because that
+        // depends on the address of the text.
         panic_any(message);
     }
 }
 
-/// Attaches a scope to a future, regardless of the thread that polls it.
+/// Attaches a scope to a future, no matter which thread polls it.
 pub trait Instrument: Future + Sized {
     /// Runs every poll of this future, and its drop, in `scope`.
     ///
@@ -215,7 +217,7 @@ pub trait Instrument: Future + Sized {
         }
     }
 
-    /// Like [`instrument`](Self::instrument), with this thread's current scope.
+    /// Like [`instrument`](Self::instrument), but with this thread's current scope.
     fn in_current_scope(self) -> Instrumented<Self> {
         self.instrument(Scope::current())
     }
@@ -227,7 +229,8 @@ impl<F: Future> Instrument for F {}
 #[derive(Debug)]
 pub struct Instrumented<F> {
     scope: Scope,
-    /// Boxed, because pinning it in place would need `unsafe`. `None` only during drop.
+    /// The future. It is boxed, because pinning it in place would need `unsafe`. `None` only during
+    /// drop.
     future: Option<Pin<Box<F>>>,
 }
 

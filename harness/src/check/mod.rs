@@ -1,12 +1,12 @@
 //! One check, from its beginning to its outcome.
 //!
 //! `session.rs` contains the whole flow, which is the same for a test, a block, a manual scope, a
-//! program and an attached program. `run.rs` is one run of a body. `CheckInput` (`judge/input.rs`
-//! of the core) is everything that the judgement uses.
+//! program and an attached program. `run.rs` contains a single run of a body. `CheckInput`
+//! (`judge/input.rs` of the core) contains everything that the judgement uses.
 //!
 //! # Floors
 //!
-//! Each floor imports only from floors below it; `tests/structure.rs` checks this.
+//! Each floor imports only from floors below it, which `tests/structure.rs` verifies.
 //!
 //! ```text
 //! runner program                 entry points: every test of a program (`main!()`), a program as one check,

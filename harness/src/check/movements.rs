@@ -1,4 +1,5 @@
-//! All allocations and frees of a recording with their times, for viewers of memory over time.
+//! All allocations and frees in a recording with their times, for viewers that show memory over
+//! time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,10 +13,10 @@ use crate::ledger::event::{Event, Key};
 use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
 use crate::report::check_report::{Frame, Site};
 
-/// All allocations and frees of a recording.
+/// All allocations and frees in a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Movements {
-    /// The allocations, in order. Handles have no bytes and are not included.
+    /// The allocations, in order. Resources that only have a handle and no bytes are not included.
     pub taken: Vec<Taken>,
     /// The events, in order.
     pub steps: Vec<Step>,
@@ -24,30 +25,30 @@ pub struct Movements {
 /// An allocation.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// The place.
+    /// The place of the allocation.
     pub place: Place,
-    /// The layer.
+    /// The layer of the allocation.
     pub layer: Layer,
-    /// The kind.
+    /// The kind of resource.
     pub kind: Kind,
     /// The first address.
     pub address: u64,
     /// The size in bytes.
     pub bytes: u64,
-    /// The stream of a stream-ordered allocation, as a handle; otherwise 0.
+    /// The handle of the stream for a stream-ordered allocation; otherwise 0.
     pub stream: u64,
     /// The call site.
     pub site: Site,
-    /// The allocation of another layer that contains this one, by its index.
+    /// The index of the allocation of another layer that contains this allocation.
     pub inside: Option<usize>,
-    /// Whether it was live when the recording ended.
+    /// Whether the allocation was live when the recording ended.
     pub is_live: bool,
 }
 
 /// An event of an allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// The index in [`Movements::taken`].
+    /// The index of the allocation in [`Movements::taken`].
     pub taken: usize,
     /// The event.
     pub did: Did,
@@ -55,14 +56,14 @@ pub struct Step {
     pub at_us: u64,
 }
 
-/// The fate of an allocation.
+/// What happened to an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// It was allocated.
+    /// The allocation was made.
     Take,
-    /// A call to free it began.
+    /// A call that frees the allocation began.
     BeginRelease,
-    /// It was freed.
+    /// The allocation was freed.
     Release,
 }
 
@@ -70,7 +71,7 @@ pub enum Did {
 ///
 /// # Errors
 ///
-/// Like [`recording::replay`](crate::recording::replay).
+/// The errors are those of [`recording::replay`](crate::recording::replay).
 pub fn movements(path: &Path) -> io::Result<Movements> {
     let recording = fs::read(path)?;
     let ledger = Ledger::new();
@@ -97,12 +98,12 @@ struct MovementsReader<'ledger> {
     movements: Movements,
     /// The backtrace of each allocation.
     stacks: Vec<StackId>,
-    /// The live allocations, with their sequence numbers in the ledger.
+    /// For each key, the sequence number in the ledger and the index of its live allocation.
     live: HashMap<Key, (u64, usize)>,
-    /// The numbers of the live allocations by place and first address. If an address has several,
-    /// the last one counts.
+    /// The indices of the live allocations by place and first address. If an address has several,
+    /// the last one is the right one.
     by_address: BTreeMap<(Place, u64), Vec<usize>>,
-    /// When the call that frees a key began.
+    /// For each key that is being freed, the time at which the call began.
     releases: HashMap<Key, u64>,
     now: u64,
 }
@@ -121,18 +122,18 @@ impl<'ledger> MovementsReader<'ledger> {
         }
     }
 
-    /// Adds the changes made by `event`, which the ledger has just applied.
+    /// Adds the changes that `event` has made. The ledger has just applied the event.
     fn event(&mut self, event: &Event, at_us: u64) {
         self.now = at_us;
         match event {
             Event::Created(made) => self.look_at(made.key),
-            // The record has left the table, and may come back.
+            // The record has left the table, but may return to it.
             Event::ReleaseBegan { key, .. } => {
                 self.releases.insert(*key, self.now);
             }
             Event::ReleaseEnded { .. } | Event::ReleaseCaptured { .. } => {
                 let keys: Vec<_> = self.releases.keys().copied().collect();
-                // Records whose free is in flight on other threads are still out of the table.
+                // Records that other threads are freeing at this moment are still out of the table.
                 if keys.len() == 1 {
                     self.look_at(keys[0]);
                     self.releases.clear();
@@ -196,7 +197,7 @@ impl<'ledger> MovementsReader<'ledger> {
         self.step(number, Did::Take, self.now);
     }
 
-    /// Returns the outermost live allocation of another layer that contains all these bytes.
+    /// Returns the outermost live allocation of another layer that contains all of these bytes.
     fn around(&self, place: Place, layer: Layer, address: u64, bytes: u64) -> Option<usize> {
         let taken = &self.movements.taken;
         let has_all = |number: &usize| {
@@ -205,7 +206,7 @@ impl<'ledger> MovementsReader<'ledger> {
             other.is_live && other.layer != layer && end >= address.saturating_add(bytes)
         };
         let before = self.by_address.range((place, 0)..=(place, address)).rev();
-        // A neighbour is usually in the same segment, so only a few are examined.
+        // Neighbours are usually in the same segment, so it suffices to examine a few of them.
         let candidates = before.flat_map(|(_, numbers)| numbers.iter().copied());
         let candidates = candidates.flat_map(|number| [Some(number), taken[number].inside]);
         let found = candidates.flatten().find(has_all)?;

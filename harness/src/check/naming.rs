@@ -1,4 +1,4 @@
-//! Collects the names that a judgement may use: call sites, devices, threads, errors.
+//! Collects the names that a judgement may use: those of call sites, devices, threads and errors.
 
 use super::blind::culprit;
 use crate::api::vulkan;
@@ -12,8 +12,8 @@ use crate::ledger::{self, Anomaly, Place, Record, StackId};
 use crate::observe;
 use crate::report::symbols;
 
-/// Adds the names that may be needed for `run`. Reading debug information is the slow part of a
-/// report, so only the backtraces of leaked resources are resolved.
+/// Adds the names that may be needed for `run`. Only the backtraces of leaked resources are
+/// resolved, because reading debug information is the slow part of a report.
 pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     for live in &run.live {
         let record = &live.record;
@@ -119,7 +119,7 @@ fn add_device(names: &mut NameTable, place: Place, run: &RunInput) {
     {
         names.devices.insert(place, name);
     }
-    // Only queried if the whole-device figures differ.
+    // The other processes are queried only if the whole-device figures differ.
     if let (Some(was), Some(is)) = (run.baseline.whole(place), run.end.whole(place))
         && was.used != is.used
     {

@@ -1,5 +1,5 @@
-//! Records the decisions of a nested check for the outer checks: leaks that made its test fail are
-//! not passed on, and an exemption of an object applies to the object in every check around it.
+//! Records what a nested check has decided, for the checks around it. Leaks that made its test fail
+//! are not passed on to them. If an object may stay, this holds in every check around it.
 
 use super::scopes::open::current;
 use super::scopes::tree::{self, FailureId, NestedDecision};
@@ -7,8 +7,8 @@ use crate::judge::{CheckResult, FailedSum, LayerName};
 use crate::ledger::ScopeId;
 use crate::report::check_report::Finding;
 
-/// Records the decisions of the check whose last run had this scope, and forgets the check.
-/// `failure` is the failure with which the check failed its test.
+/// Records what the check whose last run had this scope has decided, and removes the check from the
+/// tree. `failure` is the failure with which the check failed its test.
 pub(super) fn record(scope: ScopeId, result: &CheckResult, failure: Option<FailureId>) {
     if current().is_some() {
         let mut decisions = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn record(scope: ScopeId, result: &CheckResult, failure: Option<Failu
 }
 
 fn failed_sum(finding: &Finding) -> FailedSum {
-    // Reserved memory is not a resource.
+    // A finding about reserved memory has no resource.
     let is_reserve = finding.resource.is_none();
     FailedSum {
         layer: match &finding.pool {

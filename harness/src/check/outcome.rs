@@ -1,4 +1,4 @@
-//! Decides the outcome of a test from its report (pass, warn or fail), and reports it.
+//! Decides the outcome of a test (pass, warn or fail) from its report, and reports it.
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
@@ -21,24 +21,23 @@ use crate::sync::{Mutex, locked};
 /// The result of a check.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// How the test itself ends.
+    /// How the body ended.
     pub(crate) end: End,
-    /// The report.
     pub(crate) report: Report,
-    /// The outcome by the policy.
+    /// The outcome according to the policy.
     pub(crate) outcome: Outcome,
-    /// The message with which the check fails its test; `None` if it does not, or if the body
-    /// itself has failed.
+    /// The message with which the check fails its test; `None` if the check does not fail it, or if
+    /// the body itself has failed.
     pub(crate) failed: Option<String>,
 }
 
-/// Decides the outcome of a report by the policy.
+/// Determines the outcome of a report according to the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {
     match report.status {
         CheckStatus::Found(FindingKind::FirstUse) => by_policy(policy.first_use),
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
-            // A sum without an owner fails no test, but it fails the command under `--strict`.
+            // A sum without an owner does not fail a test, but fails the command under `--strict`.
             let is_shared = report
                 .reason
                 .as_ref()
@@ -46,12 +45,12 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
             match policy.mode {
                 Mode::Require => Outcome::Fail,
                 Mode::Auto if something_to_see && policy.ci && !is_shared => Outcome::Fail,
-                // Findings that could not be confirmed are worth a warning.
+                // Findings that could not be confirmed result in a warning.
                 _ if report.findings.iter().any(Finding::is_unconfirmed) => Outcome::Warn,
                 Mode::Auto | Mode::Off => Outcome::Pass,
             }
         }
-        // `on_leak` applies to leaks, and a test with an unexpected result may have none.
+        // `on_leak` applies only to leaks, and a test with an unexpected result may have none.
         status if status.is_failure() && status != CheckStatus::Unexpected => {
             by_policy(policy.on_leak)
         }
@@ -66,7 +65,7 @@ const fn by_policy(on_leak: OnLeak) -> Outcome {
     }
 }
 
-/// Reports a check that is over, and returns how its body has ended and the report.
+/// Reports a check that is over. Returns how its body ended, and the report.
 ///
 /// # Panics
 ///
@@ -79,11 +78,12 @@ pub(crate) fn conclude(subject: &Subject, checked: Checked) -> (End, Report) {
     (checked.end, checked.report)
 }
 
-/// Ends the test as its body requires.
+/// Ends the test as its body ended.
 ///
 /// # Panics
 ///
-/// Panics if the body panicked and should not have, or the other way round.
+/// Panics if the body panicked although it should not have, or did not panic although it should
+/// have.
 pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
     match (end, case.should_panic) {
         (End::Passed, None) => ExitCode::SUCCESS,
@@ -99,7 +99,7 @@ pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
 
 /// Prints the report without failing the test.
 pub(crate) fn tell_beside(report: &Report, outcome: Outcome) {
-    // A failed nested check has printed its own report.
+    // A nested check that failed has printed its own report.
     let is_told = report.failed_inside.is_some() && report.findings.is_empty();
     if outcome != Outcome::Pass && !is_told {
         tell(&format!("{}\n\n{}", headline(report), story(report)));
@@ -115,8 +115,8 @@ pub(crate) fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// Renders the report for this process's standard error. A primary context that was kept is
-/// mentioned only once, because the whole process shares it.
+/// Renders the report for this process's standard error. If a primary context was kept, only the
+/// first report mentions it, because the whole process shares the context.
 pub(crate) fn story(report: &Report) -> String {
     static REPORTED: Mutex<BTreeSet<Place>> = Mutex::new(BTreeSet::new());
     let mut report = report.clone();
@@ -125,17 +125,17 @@ pub(crate) fn story(report: &Report) -> String {
     text::to_string(&report, &Rendering::for_stderr())
 }
 
-/// Fails the test as a panic would. The panic line is printed here, not by the panic hook: runners
-/// take the message from the text after the last such line, and the report must be part of the
-/// message.
+/// Fails the test in the way a panic would. The panic line is printed here and not by the panic
+/// hook, because the report must be part of the failure message, and runners use the text after the
+/// last such line as the message.
 pub(crate) fn fail(case: &Case, headline: impl Into<String>, story: &str) -> ! {
     fail_at(&subject_of(case), headline, story)
 }
 
 /// Like [`fail`], for a block.
 pub(crate) fn fail_at(subject: &Subject, headline: impl Into<String>, story: &str) -> ! {
-    // The text is moved, not copied, because `assertion` recognises the panic by the address of
-    // this text.
+    // The text is moved rather than copied, because `assertion` recognises the panic by the address
+    // of the text.
     let headline: String = headline.into();
     let at = format!("{}:{}:{}", subject.file, subject.line, subject.column);
     tell(&format!(

@@ -1,4 +1,4 @@
-//! Checks a whole program: the attribute on `main`.
+//! Checks a whole program, whose `main` has the attribute.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,8 @@ const FINDINGS: u8 = 1;
 
 /// Runs a program's `main` and reports its leaks.
 ///
-/// The exit code is the program's own if it failed, 1 for findings and 2 for wrong settings.
+/// The exit code is the program's own if the program failed, 1 for findings, and 2 for wrong
+/// settings.
 ///
 /// # Panics
 ///

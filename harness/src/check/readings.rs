@@ -11,15 +11,15 @@ use crate::probe::{self, Probe};
 
 /// Waits for the work that `scope` may have on the devices.
 pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
-    // Contexts whose end was not intercepted may be gone.
+    // If the ends of contexts are not intercepted, contexts may no longer exist.
     if !cuda::is_intercepted() {
         return Vec::new();
     }
     synchronise::contexts(|record| record.made.caller.scope == scope)
 }
 
-/// Releases unused cached memory, innermost cache first: an allocator's segments may come from a
-/// driver's pool.
+/// Frees unused cached memory. The innermost cache comes first, because an allocator's segments may
+/// come from one of the driver's pools.
 pub(crate) fn empty_caches() {
     for (probe, place) in probes() {
         probe.empty_cache(place);
@@ -29,7 +29,7 @@ pub(crate) fn empty_caches() {
     }
 }
 
-/// Returns the probed allocators, each with each place where it has memory.
+/// Returns the allocators with a probe, each with every place where it has memory.
 fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
     probe::all().into_iter().flat_map(|probe| {
         let places = probe.places().into_iter();
@@ -37,13 +37,13 @@ fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
     })
 }
 
-/// Reads every figure now.
+/// Reads all figures.
 pub(crate) fn read() -> Usage {
     read_by(layer)
 }
 
-/// Like [`read`], while others may be active in this process. `baseline` is the one before the run,
-/// if the run is over.
+/// Like [`read`], but for a time when other checks may be active in this process. `baseline` is the
+/// baseline of the run, if the run is over.
 pub(crate) fn read_beside_others(baseline: Option<&Usage>) -> Usage {
     read_by(|probe, place| layer_in_motion(probe, place, baseline))
 }
@@ -52,8 +52,8 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     let mut usage = read_counters(&probed());
     let layers = probes().map(|(probe, place)| layer(probe, place));
     usage.layers.extend(layers);
-    // If the driver's calls are not intercepted, it is unknown which contexts to synchronise, and
-    // the reserve of an unsynchronised pool means nothing.
+    // If the driver's calls are not intercepted, it is unknown which contexts have to be
+    // synchronised, and the reserve of a pool that is not synchronised means nothing.
     if cuda::is_intercepted() {
         usage.layers.extend(pools::readings());
         usage.whole_devices = memory::readings();
@@ -61,8 +61,8 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     usage
 }
 
-/// Returns the ledger's own counts, without the layers of the allocators called `probed`, which
-/// have their own readings.
+/// Returns the ledger's own counts, except those of the allocators called `probed`, which have
+/// their own readings.
 pub(crate) fn read_counters(probed: &[String]) -> Usage {
     let mut usage = Usage::default();
     for (UsageKey { layer, place }, counted) in ledger::live().usage() {
@@ -90,8 +90,8 @@ pub(crate) fn restart_most_reserved() {
     }
 }
 
-/// Reads the peak of each reserve. For a probed allocator this is its current reserve, so it must
-/// be read before its cache is emptied.
+/// Reads the peak of each reserve. For an allocator with a probe, only the current reserve is
+/// known, so this must be called before its cache is emptied.
 pub(crate) fn read_most_reserved() -> Usage {
     let mut usage = read_probed();
     if cuda::is_intercepted() {
@@ -100,7 +100,7 @@ pub(crate) fn read_most_reserved() -> Usage {
     usage
 }
 
-/// Reads the current usage of the probed allocators, without calling the driver.
+/// Reads the current usage of the allocators with a probe, without calling the driver.
 pub(crate) fn read_probed() -> Usage {
     Usage {
         layers: probes().map(|(probe, place)| layer(probe, place)).collect(),
@@ -109,15 +109,15 @@ pub(crate) fn read_probed() -> Usage {
 }
 
 /// How many times an allocator is read while others use it, until its sum is as expected. It is
-/// read this many times without a pause, then as many times with a pause.
+/// read this many times without pauses, and then as many times with pauses.
 const READINGS: usize = 16;
 
-/// Like [`layer`], for an allocator that others use at the same time.
+/// Like [`layer`], but for an allocator that others use at the same time.
 ///
 /// A thread may be between an allocation and its report. Blocks are reported after they are handed
-/// out, and reported as freed before they can be handed out again, so the sum may be too large for
-/// a moment, but never too small. Of several readings, the one with the least unreported memory is
-/// closest to the truth, and their spread shows how much is in motion.
+/// out, and are reported as freed before they can be handed out again. So the sum may be too large
+/// for a moment, but is never too small. Of several readings, the one with the least unreported
+/// memory is closest to the truth, and the differences between readings show how much is in motion.
 fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Usage>) -> LayerUsage {
     let mut least = layer(probe, place);
     let was = baseline.and_then(|baseline| baseline.layer(&least.name, place));
@@ -147,7 +147,7 @@ fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {
     let before = counted();
     let allocated = probe.allocated(place);
     let mut counted = counted();
-    // Blocks reported as freed in the meantime may already be missing from the sum.
+    // Blocks that were reported as freed in the meantime may already be missing from the sum.
     counted.live = counted.live.min(before.live);
     let counted = (counted.peak != 0).then_some(counted);
     LayerUsage {
@@ -165,7 +165,7 @@ pub(crate) fn probed() -> Vec<String> {
     probes.map(|probe| probe.name().to_owned()).collect()
 }
 
-/// Returns the memory that the probed allocators hold from the layer below.
+/// Returns the memory that the allocators with a probe hold from the layer below.
 pub(crate) fn segments() -> SegmentMap {
     let mut segments = SegmentMap::default();
     for (probe, place) in probes() {

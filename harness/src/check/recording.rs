@@ -1,5 +1,6 @@
-//! Adds to the recording of the process the data needed to judge a check again: the fact that it
-//! began, and the input of its judgement. No other module knows that a recording is made.
+//! Adds to the recording of the process what is needed to judge a check again: the fact that the
+//! check began, and the input of its judgement. No other part of `check` knows that there is a
+//! recording.
 
 use std::sync::LazyLock;
 
@@ -20,7 +21,7 @@ pub(crate) fn began(subject: &Subject) {
     add_lines(|| vec![Line::CheckBegan(subject.clone())]);
 }
 
-/// Records the input of a check that is over.
+/// Records the input of a check that has ended.
 pub(crate) fn add(input: &CheckInput) {
     add_lines(|| {
         let mut lines = new_symbols();
@@ -41,24 +42,25 @@ fn add_lines(lines: impl FnOnce() -> Vec<Line<Event>>) {
     }
 }
 
-/// The parts that the recording already contains.
+/// What the recording already contains.
 #[derive(Debug, Default)]
 struct Written {
-    /// The first backtrace that has not been examined.
+    /// The number of the first backtrace that has not been examined.
     stack: u32,
     addresses: FxHashSet<usize>,
-    /// The number of source directories of allocators when this was written.
+    /// The number of source directories of allocators that were known when the symbols were
+    /// written.
     own_sources: usize,
 }
 
 static WRITTEN: LazyLock<Mutex<Written>> = LazyLock::new(Mutex::default);
 
-/// Returns the recording's lines for the addresses of backtraces that are not in it yet.
+/// Returns lines for those addresses in backtraces that the recording does not contain yet.
 fn new_symbols() -> Vec<Line<Event>> {
     let mut written = locked(&WRITTEN);
     let own_sources = observe::own_sources();
     if written.own_sources != own_sources.len() {
-        // The owner of a file may have changed.
+        // The owner of a file may have changed, so all symbols are written again.
         *written = Written {
             own_sources: own_sources.len(),
             ..Written::default()

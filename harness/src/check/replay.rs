@@ -1,4 +1,4 @@
-//! Judges a recording again, with the code that judges live.
+//! Judges a recording again, with the code that judges live checks.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,14 +18,15 @@ use crate::report::symbols::assembled;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Replay {
-    /// The header, which identifies the writer of the recording and its machine.
+    /// The header, which describes the writer of the recording and its machine.
     pub header: RecordingHeader,
-    /// The checks that finished, in the order in which they did. The cost of a check and its
-    /// configuration file are not recorded.
+    /// The reports of the checks that finished, in the order in which they finished. Neither the
+    /// cost of a check nor its configuration file is recorded.
     pub reports: Vec<Report>,
     /// The tests whose checks did not finish.
     pub unfinished: Vec<String>,
-    /// Whether the last line is incomplete and was ignored: the process ended while writing it.
+    /// Whether the last line is incomplete, because the process ended while writing it. Such a line
+    /// is ignored.
     pub torn: bool,
 }
 
@@ -34,14 +35,14 @@ pub struct Replay {
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, was written by a release with a later schema, or is
-/// not a recording. The message names the file and the line.
+/// Returns an error if the file cannot be read, is not a recording, or was written by a release
+/// with a later schema. The message names the file and the line.
 pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
     let path = path.as_ref();
     judge_again(&fs::read(path)?).map_err(|wrong| error_at(path, &wrong))
 }
 
-/// Returns the error for the recording at `path`, with the line.
+/// Returns the error for the recording at `path`, including the line.
 pub(crate) fn error_at(path: &Path, Wrong { line, what }: &Wrong) -> io::Error {
     let path = path.display();
     let sentence = match line {
@@ -91,7 +92,7 @@ fn add(
     Ok(())
 }
 
-/// Returns the frames of a backtrace, from the recording's data about its addresses.
+/// Returns the frames of a backtrace, using what the recording says about its addresses.
 pub(crate) fn frames_of(
     ledger: &Ledger,
     symbols: &HashMap<usize, Vec<Frame>>,

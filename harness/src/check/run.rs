@@ -1,4 +1,4 @@
-//! One run of a body: from its baseline to the complete facts about its leaks.
+//! One run of a body, from its baseline until everything about its leaks is known.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,7 +26,8 @@ use crate::report::symbols;
 #[derive(Debug)]
 pub(crate) struct Run {
     open: Open,
-    /// The beginning of the check's first run: live records created since then count.
+    /// The beginning of the check's first run. Live records that were created since then are
+    /// counted.
     since: Beginning,
     began: u64,
     budget: Limits,
@@ -39,7 +40,7 @@ pub(crate) struct Run {
     log: Option<PeakLog>,
 }
 
-/// While this exists, all allocations and frees are logged.
+/// A guard: while it exists, all allocations and frees are logged.
 #[derive(Debug)]
 pub(super) struct PeakLog(ScopeId);
 
@@ -49,12 +50,12 @@ impl PeakLog {
         Self(scope)
     }
 
-    /// Returns the log's readings of each layer at each place, and of graphs.
+    /// Returns what the log says about each layer at each place, and about graphs.
     fn read(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         ledger::live().log(self.0)
     }
 
-    /// Like [`Self::read`], without the lifetimes, which only a timeline shows.
+    /// Like [`Self::read`], but without the lifetimes, which only a timeline shows.
     pub(super) fn read_peaks(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let (mut readings, graphs) = self.read();
         readings.iter_mut().for_each(|it| it.lifetimes.clear());
@@ -68,24 +69,25 @@ impl Drop for PeakLog {
     }
 }
 
-/// When a run began: the position in the ledger's events and in its anomalies.
+/// When a run began: its position in the sequence of the ledger's events, and in that of its
+/// anomalies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {
     at: u64,
     mark: Mark,
 }
 
-/// The facts about a body's end that the judgement needs, after the `body::End` has been compared
+/// What the judgement needs to know about the end of a body, once the `body::End` has been compared
 /// with what the test expects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
-    /// Whether it ended as expected.
+    /// Whether the body ended as expected.
     pub(crate) as_expected: bool,
-    /// The assertion of a nested check, if its panic made the body fail.
+    /// The assertion of a nested check whose panic made the body fail, if there was one.
     pub(crate) failure: Option<FailureId>,
 }
 
-/// The data that must be read before caches are emptied.
+/// What must be read before caches are emptied.
 #[derive(Debug)]
 struct BodyEnd {
     at: u64,
@@ -94,9 +96,9 @@ struct BodyEnd {
 }
 
 impl Run {
-    /// Takes the baseline now. `peaks` says whether the run has a log of all allocations.
-    /// `earlier` contains the scopes of the check's earlier runs and the beginning of the first of
-    /// them.
+    /// Takes the baseline and begins the run. `peaks` says whether all allocations of the run are
+    /// logged. `earlier` contains the scopes of the check's earlier runs, and the beginning of the
+    /// first of these runs.
     pub(crate) fn begin(
         turn: Option<&Turn<'_>>,
         (budget, peaks): (Limits, bool),
@@ -126,7 +128,7 @@ impl Run {
             tree::hand_on(*scope, open.scope());
         }
         if confirms {
-            // The first free of an address is needed to explain a second free of it.
+            // If an address is freed twice, the first free is needed to explain the second one.
             ledger.await_release(&[open.scope()], Instant::now);
             capture::take_stacks_of_frees(true);
         }
@@ -154,18 +156,17 @@ impl Run {
         })
     }
 
-    /// Returns when the first run of its check began.
+    /// Returns when the first run of this run's check began.
     pub(crate) fn since(&self) -> Beginning {
         self.since
     }
 
-    /// Returns the run's scope.
     pub(crate) fn scope(&self) -> ScopeId {
         self.open.scope()
     }
 
-    /// Ends the run: waits until nothing is left, nothing can still be freed or the time is up, and
-    /// returns the results.
+    /// Ends the run and returns its results. First waits until nothing is left, until nothing can
+    /// still be freed, or until the time is up.
     pub(crate) fn finish(self, policy: &Policy, turn: Option<&Turn<'_>>, end: &Ended) -> RunInput {
         let body = self.body_ended();
         let start = Instant::now();
@@ -215,7 +216,7 @@ impl Run {
         ledger::live().releases_in_flight() || Lineage::of(self.scope()).live_threads() != 0
     }
 
-    /// Waits for the devices, empties the caches and reads everything.
+    /// Waits for the devices, empties the caches, and reads everything.
     fn look(&self, body: &BodyEnd, turn: Option<&Turn<'_>>, end: &Ended) -> RunInput {
         let broken = readings::synchronise(self.scope());
         if broken.is_empty() {
@@ -225,7 +226,8 @@ impl Run {
         let others = self.others.until_now(turn);
         let input = self.read(body, others, broken, end);
         let others_by_now = self.others.until_now(turn);
-        // The sums and records include the activity of threads that appeared during the reading.
+        // If threads appeared during the reading, the sums and records include their activity, so
+        // the reading is repeated.
         match others_by_now.may_have_moved_sums() == others.may_have_moved_sums() {
             true => input,
             false => self.read(body, others_by_now, broken, end),
@@ -280,8 +282,8 @@ impl Run {
         input
     }
 
-    /// Whether any record, live or not, can concern this run. A clean run then searches nothing,
-    /// even if there are a million other records.
+    /// Whether any record, live or not, may concern this run. If not, the run is clean, and nothing
+    /// is searched, even if there are a million other records.
     fn may_have_left(&self, lineage: &Lineage) -> bool {
         let ledger = ledger::live();
         ledger.live_in(self.scope()) != 0
@@ -291,7 +293,7 @@ impl Run {
             || ledger.mark() != self.mark
     }
 
-    /// Adds the data that is read only once, when there is nothing left to wait for.
+    /// Adds what is read only once, when there is nothing left to wait for.
     fn complete(&self, input: &mut RunInput, body: &BodyEnd) {
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());

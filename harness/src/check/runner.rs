@@ -1,4 +1,4 @@
-//! Runs every check of a program under libtest's command line: the implementation of
+//! Runs all checks of a program, with libtest's command line. This implements
 //! [`main!`](crate::main).
 
 use std::process::ExitCode;

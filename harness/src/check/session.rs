@@ -43,31 +43,32 @@ pub(crate) struct Session<'gate> {
     policy: Policy,
     /// How many times the body runs before it is measured.
     warmup: u32,
-    /// The calls and bindings to the driver that had been missed when the check began.
+    /// The calls and bindings that had already been missed when the check began.
     missed_before: MissedBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,
     turn: Option<Turn<'gate>>,
-    /// The scopes of its runs so far, including warm-ups.
+    /// The scopes of the check's runs so far, including warm-ups.
     scopes: Vec<ScopeId>,
-    /// When the first of its runs began.
+    /// When the first run of the check began.
     since: Option<Beginning>,
     began: Instant,
     body_time: Duration,
-    /// How the test itself ends.
+    /// How the body ended.
     end: Option<End>,
-    /// Whether this session is nested in a run that only confirms the outer check's findings; if
+    /// Whether this session is nested in a run that only confirms the outer check's findings. If
     /// so, it leaves its own findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
-    /// Records the program's heap blocks from the beginning of the last run that confirms findings.
+    /// Records the program's heap blocks since the beginning of the last run that confirms
+    /// findings.
     heap: Option<holders::WatchedHeap>,
-    /// Exists until the verdict is in the run file.
+    /// Marks the check as being in progress until the verdict is in the run file.
     under_way: Option<UnderWay>,
 }
 
-/// Runs a check: the body, as often as necessary, and the judgement. Returns an error with the end
-/// of a warm-up run that failed.
+/// Runs a check: runs the body as often as necessary, and judges it. If a warm-up run fails,
+/// returns its end as an error.
 pub(crate) async fn check_async(
     mut session: Session<'_>,
     mut body: impl AsyncFnMut(ScopeId) -> End,
@@ -87,7 +88,7 @@ pub(crate) async fn check_async(
     Ok(session.conclude())
 }
 
-/// Like [`check_async`], for a synchronous body.
+/// Like [`check_async`], but for a synchronous body.
 pub(crate) fn check(
     session: Session<'_>,
     mut body: impl FnMut(ScopeId) -> End,
@@ -101,7 +102,7 @@ pub(crate) fn check(
 }
 
 impl<'gate> Session<'gate> {
-    /// Creates a check of `subject` with its rules.
+    /// Creates a check of `subject` with these settings.
     pub(crate) fn new(
         subject: Subject,
         settings: CheckSettings,
@@ -143,8 +144,8 @@ impl<'gate> Session<'gate> {
         }
     }
 
-    /// Marks the session as an attribute's test, with the panic that the test expects and its
-    /// package.
+    /// Marks the session as a test with the attribute. Sets the panic that the test expects and the
+    /// package of the test.
     pub(crate) fn of_test(
         mut self,
         should_panic: Option<ShouldPanic>,
@@ -155,14 +156,14 @@ impl<'gate> Session<'gate> {
         self
     }
 
-    /// Keeps its report out of the run file and the summary; only the caller gets it.
+    /// Keeps the report out of the run file and the summary, so that only the caller gets it.
     pub(crate) fn unfiled(mut self) -> Self {
         self.is_filed = false;
         self
     }
 
-    /// Marks the session as a check of a whole process, and runs nothing twice. `is_test` tells
-    /// whether the process is a test; if so, resources held by a static are first use.
+    /// Marks the session as a check of a whole process, in which nothing runs twice. `is_test` says
+    /// whether the process is a test. If so, resources that a static holds are first use.
     pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
         self.input.kept_for_the_process = config::kept_for_the_process();
@@ -187,8 +188,8 @@ impl<'gate> Session<'gate> {
         Report::of_check(&mut self.input, &result)
     }
 
-    /// Makes the preparations that the body requires: intercepting the driver, taking reports from
-    /// other sources, the line in the run file by which a killed test is recognised, and the
+    /// Makes all preparations for the body: intercepts the driver, accepts reports from other
+    /// sources, writes the line in the run file by which a killed test is recognised, and runs the
     /// process's warm-ups.
     pub(crate) fn listen(&mut self) {
         let subject = &self.input.subject;
@@ -204,7 +205,7 @@ impl<'gate> Session<'gate> {
         }
     }
 
-    /// Makes the warm-up runs of the body, which are not judged.
+    /// Runs the body's warm-up runs, which are not judged.
     async fn warm_up(&mut self, body: &mut impl AsyncFnMut(ScopeId) -> End) -> Result<(), End> {
         let is_well = |scope| readings::synchronise(scope).is_empty();
         for _ in 0..self.warmup {
@@ -224,13 +225,12 @@ impl<'gate> Session<'gate> {
         Ok(())
     }
 
-    /// Begins the next run.
     pub(crate) fn begin_run(&mut self) -> Run {
         let _unnoted = holders::unnoted();
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
         if confirms && !self.policy.held_by.is_zero() {
-            // Heap blocks are not tracked for leaks of an earlier run.
+            // For leaks of earlier runs, heap blocks are not tracked.
             self.heap = None;
             self.heap = holders::watch_heap();
         }
@@ -267,8 +267,8 @@ impl<'gate> Session<'gate> {
         naming::add(&mut self.input.names, &input);
         self.scopes.push(scope);
         self.input.runs.push(input);
-        // With rounds, the first one that fails decides how the test ends; a confirming run does
-        // not.
+        // With rounds, the first round that fails decides how the test ends. A confirming run does
+        // not decide this.
         let is_round = self.input.facts.rounds > 1 && !as_expected;
         if self.end.is_none() || is_round {
             self.end = Some(end);
@@ -294,7 +294,8 @@ impl<'gate> Session<'gate> {
         let result = judge(&self.input);
         let mut report = Report::of_check(&mut self.input, &result);
         let end = self.end.take().unwrap_or(End::Passed);
-        // The addresses in the runs would be found as holders of the leaks.
+        // The runs are removed, because otherwise the addresses in them would be reported as
+        // holders of the leaks.
         let runs = std::mem::take(&mut self.input.runs);
         let unowned = runs
             .first()
@@ -325,14 +326,14 @@ impl<'gate> Session<'gate> {
         }
     }
 
-    /// Searches for the holders of the leaks, and watches for late frees.
+    /// Searches for the holders of the leaks, and begins to watch for late frees.
     fn pass_on(&self, result: &CheckResult, report: &mut Report) {
         if report.status == CheckStatus::Found(FindingKind::Leaked)
             && !self.input.facts.whole_program
         {
             late::await_release(report, &self.scopes, result);
         } else if self.scopes.len() > 1 {
-            // A confirming run had begun to watch.
+            // A confirming run had begun to watch for frees.
             ledger::live().forget_releases(&self.scopes);
         }
         let (time, whole_program) = (self.policy.held_by, self.input.facts.whole_program);
@@ -352,8 +353,8 @@ impl<'gate> Session<'gate> {
         report.configured_by = config::file_in_use(self.manifest_dir.as_deref()).map(str::to_owned);
     }
 
-    /// Returns the report of an abandoned check: without it, the process would seem to have ended
-    /// inside the check.
+    /// Returns the report of an abandoned check. Without this report, the process would seem to
+    /// have ended inside the check.
     fn unfinished(&self) -> Report {
         let mut report = Report::about(self.input.subject.clone(), CheckStatus::NotMeasured);
         report.reason = Some(Reason::new(
@@ -366,7 +367,7 @@ impl<'gate> Session<'gate> {
         report
     }
 
-    /// Writes the report to the summary and the run file.
+    /// Adds the report to the summary and to the run file.
     fn file(&self, report: &Report, unowned: Amount) {
         exit_summary::add(report, unowned);
         Sink::global().finished(report);
@@ -385,7 +386,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Returns today's date; 1970-01-01 if the machine's clock is before that.
+/// Returns today's date, or 1970-01-01 if the machine's clock is before that.
 fn today() -> Date {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Date::from_days(since.map_or(0, |since| since.as_secs() / 86_400))

@@ -1,4 +1,5 @@
-//! Functions that the code under test registers to run before its check reads the live records.
+//! Functions that the code under test registers, and that run before its check reads the live
+//! records.
 
 use std::mem;
 
@@ -11,23 +12,23 @@ use crate::sync::{Mutex, locked};
 
 type Settle = Box<dyn FnOnce() + Send>;
 
-/// Functions registered in scopes that have not ended, the oldest first. Functions registered by an
-/// abandoned block are called at the end of the check around it; if there is none, they are dropped
-/// at the next call.
+/// Functions registered in scopes that have not ended, the oldest first. Functions that were
+/// registered in an abandoned block are called at the end of the check around that block. If there
+/// is no such check, they are dropped at the next call.
 static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 
-/// Calls `settle` when the body of the check in which this thread works has ended, before the check
-/// reads the live records. `settle` counts as part of the body, and a panic in it fails a test that
-/// has not panicked itself.
+/// Registers `settle`, which is called when the body of the check in which this thread works has
+/// ended and before the check reads the live records. `settle` counts as part of the body, and a
+/// panic in it fails a test that has not panicked itself.
 ///
 /// Some libraries free objects only when the device is polled: wgpu frees the resources that its
-/// queue has used in `Device::poll`. Without a call, resources that one run leaves are freed in the
-/// next, and are reported as `deferred`. The check itself never waits for a Vulkan device, because
-/// that would need the queues, which belong to the program.
+/// queue has used in `Device::poll`. Without such a call, resources that one run leaves behind are
+/// freed during the next run, and are reported as `deferred`. The check itself never waits for a
+/// Vulkan device, because that would need the queues, which belong to the program.
 ///
-/// The function is called once, in this run only; a body that runs again registers it again. Its
-/// captured values are dropped before the check reads the live records. Outside every check it is
-/// dropped at once and not called.
+/// The function is called once, in this run only. A body that runs again registers it again. The
+/// values that it has captured are dropped before the check reads the live records. Outside every
+/// check, the function is dropped immediately without being called.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,13 +50,13 @@ pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
         let abandoned: Vec<_> = abandoned.collect();
         registered.push((scope, Box::new(settle)));
         drop(registered);
-        // This happens outside the lock, because the destructors of these functions may register
-        // more.
+        // The functions are dropped outside the lock, because their destructors may register more
+        // functions.
         drop(abandoned);
     }
 }
 
-/// How many times the called functions may register more functions.
+/// How many times the functions that are being called may register more functions.
 const MOST_ROUNDS: usize = 100;
 
 /// Calls the functions registered in `scope`, on this thread.
@@ -76,7 +77,8 @@ pub(super) fn settle(scope: ScopeId) {
     );
 }
 
-/// Like [`settle`], after a body that ended with `end`. Returns how both ended.
+/// Like [`settle`], for a body that ended with `end`. Returns the end of the body and of these
+/// functions together.
 pub(super) fn settle_after(scope: ScopeId, end: End) -> End {
     match (caught(|| settle(scope)), end) {
         (panicked @ End::Panicked(_), End::Passed) => panicked,

@@ -19,8 +19,9 @@ pub(crate) fn subject_of(case: &Case) -> Subject {
     }
 }
 
-/// Returns the subject of a block called `name` at this location. Inside a check, that check's name
-/// comes before it (`optim::trains: step`), and that check's command runs it alone.
+/// Returns the subject of a block called `name` at this location. If the block is inside a check,
+/// its name begins with the name of that check (`optim::trains: step`), and it can be run alone
+/// with the command of that check.
 pub(crate) fn subject_at(name: &str, at: &Location<'_>) -> Subject {
     let around = current().and_then(tree::check_around);
     Subject {

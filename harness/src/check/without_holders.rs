@@ -1,7 +1,7 @@
-//! Takes the place of the search for holders in builds without it: nothing is noted, and nothing is
-//! added.
+//! Takes the place of the search for holders in builds without it. Records nothing and adds
+//! nothing.
 
-/// No heap is watched.
+/// The heap is never watched, so this type has no values.
 pub(super) use std::convert::Infallible as WatchedHeap;
 use std::time::Duration;
 

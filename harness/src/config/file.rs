@@ -26,17 +26,17 @@ pub(super) struct File {
     pub(super) allow: Vec<Suppression>,
 }
 
-/// An `[[override]]`.
+/// One `[[override]]` table.
 #[derive(Debug)]
 pub(super) struct Override {
-    /// Where it is, such as `gpu-leak-check.toml:12`.
+    /// The location of the table, such as `gpu-leak-check.toml:12`.
     pub(super) stands_in: String,
-    /// The names of the tests that it applies to.
+    /// A pattern for the names of the tests to which the table applies.
     pub(super) test: WildMatch,
     facts: Facts,
 }
 
-/// The file as it is written.
+/// The file as written.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenFile {
@@ -65,15 +65,16 @@ macro_rules! define {
         process { $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)* }
         $($elsewhere:tt)*
     ) => {
-        /// `[check]`, with facts about every test, or `[[override]]`, with facts about the tests
-        /// whose name matches `test`.
+        /// `[check]`, which sets facts about every test, or `[[override]]`, which sets facts about
+        /// the tests whose names match `test`.
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         struct Facts {
-            /// Only in `[[override]]`.
+            /// Allowed only in `[[override]]`.
             #[serde(deserialize_with = "pattern")]
             test: Option<WildMatch>,
-            /// Only in `[check]`, and for the command: tests without the attribute are checked too.
+            /// Whether tests without the attribute are checked too. Allowed only in `[check]`, and
+            /// used by the command.
             every_test: Option<Flag>,
             $($fact: Option<written!($fact_kind)>,)*
             $($name: Option<written!($kind)>,)*
@@ -96,7 +97,7 @@ macro_rules! define {
 }
 gpu_leak_check_options::options!(define);
 
-/// `[[allow]]`: an entry for something that may stay.
+/// `[[allow]]`: an entry for resources that may stay.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Allowed {
@@ -120,17 +121,17 @@ struct Allowed {
 }
 
 impl File {
-    /// Reads the file at `path`, which messages call `shown`.
+    /// Reads the file at `path`. Error messages call it `shown`.
     ///
     /// # Errors
     ///
-    /// `file:line:column: what is wrong`.
+    /// Returns a message of the form `file:line:column: what is wrong`.
     pub(super) fn read(path: &Path, shown: &str) -> Result<Self, String> {
         let text = fs::read_to_string(path).map_err(|why| format!("cannot read {shown}: {why}"))?;
         Self::of_text(&text, shown)
     }
 
-    /// Like [`Self::read`], from text.
+    /// Like [`Self::read`], but from text.
     pub(super) fn of_text(text: &str, shown: &str) -> Result<Self, String> {
         Self::parse(text, shown).map_err(|(at, what)| {
             let (line, column) = place(text, at);
@@ -138,7 +139,7 @@ impl File {
         })
     }
 
-    /// Parses the text. An error contains the offset of the text that it is about.
+    /// Parses the text. An error contains the offset in the text to which it refers.
     fn parse(text: &str, shown: &str) -> Result<Self, (usize, String)> {
         if let Some(misplaced) = keys::misplaced(text) {
             return Err(misplaced);
@@ -189,8 +190,8 @@ impl File {
         self.check.every_test.is_some_and(|flag| flag.0)
     }
 
-    /// Returns the facts about one test: each from the first override that sets it, otherwise from
-    /// `[check]`.
+    /// Returns the facts about one test. Each fact comes from the first override that sets it or,
+    /// if there is none, from `[check]`.
     pub(super) fn facts_about(&self, test: &str) -> Options {
         let matching = self.overrides.iter().filter(|it| it.test.matches(test));
         let facts = matching.map(|it| &it.facts).chain([&self.check]);
@@ -234,7 +235,7 @@ impl Allowed {
                 Pattern::WORDS.join(", ")
             ));
         };
-        // The documentation's examples have `…` in place of a reason.
+        // The examples in the documentation have `…` in place of a reason.
         if !self.reason.chars().any(char::is_alphanumeric) {
             return Err("an [[allow]] needs a `reason` that is not empty".to_owned());
         }
@@ -252,7 +253,7 @@ impl Allowed {
     }
 }
 
-/// Returns the line and column, from 1, of the character at `offset`.
+/// Returns the line and the column of the character at `offset`, both counted from 1.
 fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::files::own_ancestors;
 use crate::report::workspace::{self, Workspace};
 
-/// The file's name, unless `GPU_LEAK_CHECK_CONFIG` gives another.
+/// The name of the file, unless `GPU_LEAK_CHECK_CONFIG` gives another path.
 pub(super) const NAME: &str = "gpu-leak-check.toml";
 
-/// Returns the file that `chosen` names, or else the nearest one from the package's directory up to
-/// its workspace's.
+/// Returns the file `chosen`. Without it, returns the nearest configuration file, searching from
+/// the package's directory up to the directory of its workspace.
 ///
 /// # Errors
 ///
@@ -28,7 +28,8 @@ pub(super) fn find(
 }
 
 /// Returns the directory of the package under test. Runners provide it, even for an archive that
-/// runs elsewhere; otherwise it is where the compiler found it, or where the program was started.
+/// runs on another machine. Without a runner, it is the directory from which the package was
+/// compiled or, if there is none, the directory in which the program was started.
 fn package(manifest_dir: Option<&str>) -> PathBuf {
     let built = manifest_dir
         .map(PathBuf::from)
@@ -39,8 +40,8 @@ fn package(manifest_dir: Option<&str>) -> PathBuf {
         .unwrap_or_default()
 }
 
-/// Resolves a relative path from the workspace, where cargo was called, or from the test's own
-/// working directory.
+/// Resolves a relative path, first from the workspace, where cargo was called, and then from the
+/// test's own working directory.
 fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
     let candidates = [root.join(chosen), chosen.to_owned()];
     let found = candidates.iter().find(|path| path.is_file());

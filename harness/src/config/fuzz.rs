@@ -1,4 +1,4 @@
-//! Fuzz targets for settings with arbitrary content: see [`crate::__fuzz`].
+//! Fuzz targets for settings with arbitrary content (see [`crate::__fuzz`]).
 
 use std::ffi::OsString;
 
@@ -7,7 +7,8 @@ use super::file::File;
 use super::variables::Variables;
 use crate::options::Options;
 
-/// Input: a configuration file. It is accepted, or rejected with a location inside it.
+/// The input is a configuration file. It is either accepted, or rejected with a location inside the
+/// file.
 ///
 /// # Panics
 ///
@@ -48,13 +49,13 @@ pub fn config(input: &[u8]) {
     }
 }
 
-/// Whether `text` has a line with this number, from 1; the last one may be empty.
+/// Whether `text` has a line with this number, counted from 1. The last line may be empty.
 fn is_line(text: &str, line: usize) -> bool {
     (1..=text.matches('\n').count() + 1).contains(&line)
 }
 
-/// Input: an environment, one `NAME=value` per line. It is accepted, or rejected with the name of a
-/// variable.
+/// The input is an environment, with one `NAME=value` per line. It is either accepted, or rejected
+/// with the name of a variable.
 ///
 /// # Panics
 ///

@@ -25,12 +25,11 @@ use crate::options::{Allow, OnLeak, Options};
 use crate::report::workspace::Workspace;
 use crate::suppressions::{Pattern, Suppression};
 
-/// The settings of one check.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckSettings {
     pub(crate) policy: Policy,
     pub(crate) test: TestFacts,
-    /// The entries for resources that may stay: the check's own, then the file's.
+    /// The entries for resources that may stay: first those of the check, then those of the file.
     pub(crate) suppressions: Vec<Suppression>,
 }
 
@@ -52,7 +51,7 @@ pub(crate) struct Policy {
 /// The options that a test sets for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TestFacts {
-    /// The facts that the judgement uses.
+    /// The facts that affect the judgement.
     pub(crate) judged: Facts,
     pub(crate) parallel: bool,
     pub(crate) isolate: bool,
@@ -63,7 +62,7 @@ pub(crate) struct TestFacts {
 /// The configuration file of this process.
 #[derive(Debug)]
 struct Found {
-    /// Its name in reports.
+    /// The name of the file in reports.
     shown: String,
     file: File,
 }
@@ -77,12 +76,12 @@ impl Default for CheckSettings {
 }
 
 impl CheckSettings {
-    /// Returns the settings for `test`, of the package at `manifest_dir`, which has `options` and
-    /// the entries `allow`.
+    /// Returns the settings for `test`, which belongs to the package at `manifest_dir` and has
+    /// these `options` and `allow` entries.
     ///
     /// # Errors
-    /// A sentence that names the variable, the location in the file or the option, the problem, and
-    /// what is valid.
+    /// Returns a sentence that names the variable, the location in the file or the option, and says
+    /// what is wrong and what is valid.
     pub(crate) fn of(
         test: &str,
         manifest_dir: Option<&str>,
@@ -102,7 +101,7 @@ impl CheckSettings {
         file: Option<&File>,
         test: &str,
     ) -> Result<Self, String> {
-        // The variables and the file have been checked when they were read.
+        // The variables and the file were already checked when they were read.
         options.check()?;
         let nothing = File::default();
         let file = file.unwrap_or(&nothing);
@@ -162,7 +161,8 @@ macro_rules! limits {
 }
 gpu_leak_check_options::budgets!(limits);
 
-/// Returns the layer with this name: `driver`, `allocator:NAME`, or an allocator's name alone.
+/// Returns the layer with this name, which is `driver`, `allocator:NAME`, or an allocator's name
+/// alone.
 fn layer_called(name: &str) -> Result<Layer, String> {
     match gpu_leak_check_options::layer(name)? {
         "driver" => Ok(Layer::DRIVER),
@@ -171,7 +171,7 @@ fn layer_called(name: &str) -> Result<Layer, String> {
     }
 }
 
-/// Converts an entry of an attribute.
+/// Converts an `allow` entry of an attribute.
 fn suppression(allow: &Allow) -> Result<Suppression, String> {
     let (word, text) = allow.pattern.split_once(':').unwrap_or(("", allow.pattern));
     Ok(Suppression {
@@ -182,11 +182,11 @@ fn suppression(allow: &Allow) -> Result<Suppression, String> {
     })
 }
 
-/// The shipped suppressions, for whole programs.
+/// The list of suppressions for whole programs that is shipped with this crate.
 const KEPT_FOR_THE_PROCESS: &str = include_str!("kept-for-the-process.toml");
 
-/// Returns the suppressions for resources that libraries are known to keep for a whole program: the
-/// entries of the shipped list, or none if the run's settings disable it.
+/// Returns the suppressions for resources that libraries are known to keep as long as the process
+/// runs. These are the entries of the shipped list; none if the run's settings disable the list.
 pub(crate) fn kept_for_the_process() -> Vec<Suppression> {
     let variables = variables::of_this_process().ok();
     let file = variables.and_then(|it| file_of_this_process(it, None).ok()?);
@@ -203,47 +203,47 @@ pub(crate) fn kept_for_the_process() -> Vec<Suppression> {
 
 fn shipped() -> Vec<Suppression> {
     let shown = "the shipped kept-for-the-process.toml";
-    // A test ensures that the list can be read.
+    // A test verifies that the list can be read.
     File::of_text(KEPT_FOR_THE_PROCESS, shown).map_or_else(|_| Vec::new(), |file| file.allow)
 }
 
-/// Checks that the variables of this process can be read.
+/// Checks the environment variables of this process.
 ///
 /// # Errors
-/// A sentence that names the variable, the problem, and the valid values.
+/// Returns a sentence that names the variable, the problem and the valid values.
 pub fn variables() -> Result<(), String> {
     variables::of_this_process().map(|_| ())
 }
 
-/// Returns the `[[allow]]` entries of the configuration file at `path`, which reports call `shown`.
-/// It need not be the file that this process uses.
+/// Returns the `[[allow]]` entries of the configuration file at `path`, which need not be the file
+/// that this process uses. Reports call the file `shown`.
 ///
 /// # Errors
 ///
-/// `file:line:column: what is wrong`.
+/// Returns a message of the form `file:line:column: what is wrong`.
 pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<Suppression>, String> {
     File::read(path, shown).map(|file| file.allow)
 }
 
-/// The settings of a whole run, which the command uses.
+/// The settings that concern a whole run, for the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunSettings {
     /// Whether a check that cannot measure fails.
     pub require: bool,
-    /// Whether the settings request that nothing is judged: checks are off, or skipped without a
-    /// GPU.
+    /// Whether the settings allow that nothing is judged, because checks are off or are skipped
+    /// without a GPU.
     pub may_check_nothing: bool,
-    /// Whether `strict` conditions fail the run.
+    /// Whether the conditions of `strict` fail the run.
     pub strict: bool,
     /// Whether tests without the attribute are checked too.
     pub every_test: bool,
 }
 
-/// Returns the settings of a run with the file at `path`, if there is one, which messages call
-/// `shown`.
+/// Returns the settings of a run. `file` is the path of the configuration file, if there is one,
+/// and its name in messages.
 ///
 /// # Errors
-/// A description of the problem with a variable or with the file, and its location.
+/// Returns a description of what is wrong with a variable or in the file, with its location.
 pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> {
     let variables = variables::of_this_process()?;
     let file = match file {
@@ -259,11 +259,11 @@ pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> 
     })
 }
 
-/// Returns the patterns of the `[[override]]`s of the file at `path` which match none of `tests`,
-/// each with its location.
+/// Returns the patterns of those `[[override]]` tables in the file at `path` that match none of
+/// `tests`, each with its location.
 ///
 /// # Errors
-/// A description of the problem with the file, and its location.
+/// Returns a description of what is wrong in the file, with its location.
 pub fn unmatched_overrides(
     path: &Path,
     shown: &str,
@@ -284,8 +284,8 @@ pub(crate) fn file_in_use(manifest_dir: Option<&str>) -> Option<&'static str> {
     Some(&found.shown)
 }
 
-/// Returns the file that the first check of the process finds: all tests of a program belong to one
-/// package.
+/// Returns the file that the first check of the process finds. It applies to the whole process,
+/// because all tests of a program belong to one package.
 fn file_of_this_process(
     variables: &Variables,
     manifest_dir: Option<&str>,

@@ -1,4 +1,4 @@
-//! The settings of a run, which are the same as variables and under `[run]` in the file.
+//! The settings of a run, which can be given both as variables and under `[run]` in the file.
 
 use std::time::Duration;
 
@@ -9,23 +9,24 @@ use crate::options::{OnLeak, Options};
 
 macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident: $kind:ty = $variable:literal,)*) => {
-        /// The settings of a run; `None` where none is given.
+        /// The settings of a run. Those that are not given are `None`.
         #[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub(super) struct GivenSettings {
             $($(#[$doc])* #[serde(deserialize_with = "written")] pub(super) $name: Option<$kind>,)*
-            /// Only in the file, for the command: whether it fails on tests that were not checked.
+            /// Whether the command fails if tests were not checked. This can be given only in the
+            /// file.
             pub(super) strict: Option<bool>,
         }
 
         impl GivenSettings {
             /// The keys of the settings in the file.
             pub(super) const KEYS: &[&str] = &[$(stringify!($name),)* "strict"];
-            /// The variables of the settings, without the prefix.
+            /// The names of the settings' variables, without the prefix.
             pub(super) const VARIABLES: &[&str] = &[$($variable),*];
 
-            /// Sets the setting with this variable from `text`. Returns an error if `text` is not
-            /// one of its values, and `None` if there is no such variable.
+            /// Sets the setting with this variable to the value in `text`. Returns an error if
+            /// `text` is not a valid value, and `None` if there is no such variable.
             pub(super) fn set(&mut self, variable: &str, text: &str) -> Option<Result<(), String>> {
                 Some(match variable {
                     $($variable => Setting::read(text).map(|read| self.$name = Some(read)),)*
@@ -33,7 +34,7 @@ macro_rules! settings {
                 })
             }
 
-            /// Takes the settings that are not given from `other`.
+            /// Returns these settings, with those that are not given taken from `other`.
             pub(super) fn or(&self, other: &Self) -> Self {
                 Self {
                     $($name: self.$name.or(other.$name),)*
@@ -55,7 +56,8 @@ settings! {
     peaks: bool = "_PEAKS",
 }
 
-/// Takes the table of options. The settings of the group `policy` must have the same names here.
+/// Expands the table of options. The settings here must have the same names as the options in the
+/// group `policy`.
 macro_rules! own {
     (
         facts { $($facts:tt)* }
@@ -75,13 +77,14 @@ gpu_leak_check_options::options!(own);
 
 /// A value of a setting.
 trait Setting: Sized {
-    /// The correction for a value that is not a string.
+    /// Returns the error message for a value that is not a string, which describes the valid
+    /// values.
     fn forms() -> String;
 
-    /// Returns the value of `text`, or a description of the problem.
+    /// Parses a value. Returns an error that describes the problem if `text` is not valid.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// Reads the value as it is written in the file.
+    /// Reads the value from the configuration file.
     fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from).map_err(|_| de::Error::custom(Self::forms()))?;
         Self::read(&text).map_err(de::Error::custom)
@@ -117,7 +120,7 @@ impl Setting for Duration {
     }
 }
 
-/// A setting with a word for each value.
+/// Implements [`Setting`] for a type that has a word for each value.
 macro_rules! words {
     ($setting:ident { $($word:literal => $value:ident,)* }) => {
         impl Setting for $setting {
@@ -140,34 +143,34 @@ words!(OnLeak { "fail" => Fail, "warn" => Warn, });
 words!(WithoutGpu { "run" => Run, "skip" => Skip, });
 words!(KeptForTheProcess { "allow" => Allow, "fail" => Fail, });
 
-/// The outcome of a check that cannot measure: variable `GPU_LEAK_CHECK`, key `mode`.
+/// What happens if a check cannot measure. The variable is `GPU_LEAK_CHECK`, and the key is `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// A driver that is in use but cannot be traced fails the check if `CI` is set, and is only
-    /// reported in a note otherwise.
+    /// If a driver is in use but cannot be traced, the check fails if `CI` is set. Otherwise this
+    /// is only reported in a note.
     Auto,
     /// A check that cannot measure fails, even without a driver.
     Require,
-    /// Bodies run; nothing is judged.
+    /// Bodies run, but nothing is judged.
     Off,
 }
 
-/// The behaviour of a checked test on a machine without a GPU: variable
-/// `GPU_LEAK_CHECK_WITHOUT_GPU`, key `without_gpu`.
+/// What a checked test does on a machine without a GPU. The variable is
+/// `GPU_LEAK_CHECK_WITHOUT_GPU`, and the key is `without_gpu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WithoutGpu {
-    /// Its body runs, and sources other than the driver are judged.
+    /// The test's body runs, and sources other than the driver are judged.
     Run,
-    /// Its body does not run, and the test passes as not measured.
+    /// The test's body does not run, and the test passes as not measured.
     Skip,
 }
 
-/// Whether resources that libraries are known to keep for the process are allowed: variable
-/// `GPU_LEAK_CHECK_KEPT_FOR_THE_PROCESS`, key `kept_for_the_process`.
+/// Whether resources are allowed that libraries are known to keep as long as the process runs. The
+/// variable is `GPU_LEAK_CHECK_KEPT_FOR_THE_PROCESS`, and the key is `kept_for_the_process`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptForTheProcess {
     /// The shipped list applies to whole programs.
     Allow,
-    /// It does not apply.
+    /// The shipped list does not apply.
     Fail,
 }

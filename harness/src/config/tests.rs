@@ -1,4 +1,4 @@
-//! Tests of the precedence of settings, and of the settings that are rejected.
+//! Tests the precedence of settings, and which settings are rejected.
 
 use super::{
     CheckSettings, Duration, File, GivenSettings, Mode, OnLeak, Options, Policy, Variables,

@@ -9,10 +9,9 @@ use super::settings::GivenSettings;
 
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
-/// The variables that are not [settings](GivenSettings), without the prefix.
+/// The names of the variables that are not [settings](GivenSettings), without the prefix.
 const OTHERS: [&str; 5] = ["_CONFIG", "_OUTPUT", "_RECORD", "_ROUNDS", "_RUN"];
 
-/// The values of the variables.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables {
     pub(super) ci: bool,
@@ -24,7 +23,7 @@ pub(super) struct Variables {
 /// Returns the variables of this process, which are read once.
 ///
 /// # Errors
-/// A sentence that names the variable, the problem, and the valid values.
+/// Returns a sentence that names the variable, the problem and the valid values.
 pub(super) fn of_this_process() -> Result<&'static Variables, String> {
     static READ: OnceLock<Result<Variables, String>> = OnceLock::new();
     READ.get_or_init(|| Variables::read(env::vars_os()))
@@ -60,7 +59,7 @@ impl Variables {
         match rest {
             "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
-            // These variables are read by the code that uses them.
+            // Other code reads these variables where it uses them.
             "_OUTPUT" | "_RECORD" | "_RUN" => {}
             _ => {
                 let read = self.run.set(rest, value).ok_or_else(|| unknown(name))?;
@@ -81,7 +80,7 @@ fn rounds(name: &str, value: &str) -> Result<u32, String> {
     gpu_leak_check_options::rounds(number).map_err(|why| format!("{name}: {why}"))
 }
 
-/// All variables, without the prefix.
+/// Returns the names of all variables, without the prefix.
 fn known() -> impl Iterator<Item = &'static str> {
     GivenSettings::VARIABLES.iter().copied().chain(OTHERS)
 }

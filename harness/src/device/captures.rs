@@ -1,16 +1,18 @@
-//! Stream captures in progress, as seen from their calls.
+//! Stream captures in progress, as far as the intercepted calls show them.
 //!
-//! Synchronising a context or trimming a pool while one of its streams is being captured would
-//! invalidate the capture: the harness would break the program under test. A capture spreads over
-//! streams and contexts through events, so none of this is done while any capture is active.
+//! If the harness synchronised a context or trimmed a pool while one of its streams is being
+//! captured, it would invalidate the capture and break the program under test. A capture spreads to
+//! other streams and contexts through events, so the harness does neither while any capture is
+//! active.
 
 use crate::sync::{Mutex, locked};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// For each capture, the stream on which it began, as the program names it, and the graph that
-/// `cuStreamBeginCaptureToGraph` adds to, or 0.
+/// The captures in progress. The first value is the stream on which the capture began, as the
+/// program refers to it. The second is the graph to which `cuStreamBeginCaptureToGraph` adds nodes,
+/// or 0.
 static CAPTURES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
-/// The number of captures, so that a query costs one load.
+/// The number of captures, so that asking whether there is one costs a single load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn change<T>(change: impl FnOnce(&mut Vec<(u64, u64)>) -> T) -> T {
@@ -20,13 +22,14 @@ fn change<T>(change: impl FnOnce(&mut Vec<(u64, u64)>) -> T) -> T {
     answer
 }
 
-/// Records that a capture began on `stream`; `into` is the existing graph that it adds to, or 0.
+/// Records that a capture began on `stream`. `into` is the existing graph to which the capture adds
+/// nodes, or 0.
 pub(crate) fn began(stream: u64, into: u64) {
     change(|captures| captures.push((stream, into)));
 }
 
-/// Records the end of the newest capture that began on `stream`. Returns the existing graph that it
-/// added to, or 0.
+/// Records the end of the newest capture that began on `stream`. Returns the existing graph to
+/// which the capture added nodes, or 0.
 pub(crate) fn ended(stream: u64) -> u64 {
     change(|captures| {
         let newest = captures.iter().rposition(|capture| capture.0 == stream);
@@ -43,7 +46,7 @@ pub(crate) fn active() -> bool {
 mod tests {
     use super::{CAPTURES, began, ended};
 
-    /// Uses streams that no other test of this process has.
+    /// Returns the number of captures on the streams that only this test uses.
     fn count() -> usize {
         let captures = CAPTURES.lock().unwrap();
         captures
@@ -63,7 +66,8 @@ mod tests {
         assert_eq!(count(), 1);
         assert_eq!(ended(first), 0);
         assert_eq!(count(), 0);
-        // Two threads may each capture their own default stream, under the same name.
+        // Two threads may each capture their own default stream, to which both refer by the same
+        // handle.
         began(of_a_thread, 0);
         began(of_a_thread, 0);
         ended(of_a_thread);

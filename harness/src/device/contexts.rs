@@ -1,4 +1,4 @@
-//! The devices and whether they are in use, without creating a context.
+//! Lists the devices and determines whether they are in use, without creating a context.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,12 +10,12 @@ use crate::ledger::{self, Place};
 use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, locked};
 
-/// Whether the harness initialised the driver, to find out whether there is a device.
+/// Whether the harness has initialised the driver, to find out whether there is a device.
 static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);
 
-/// Returns the name of a CUDA device; `None` for another place, or if no driver can be asked.
+/// Returns the name of a CUDA device; `None` for any other place, or if there is no driver.
 pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
-    /// Every check asks for the names of its devices, which do not change.
+    /// The names found so far. Every check asks for the names of its devices, which do not change.
     static KNOWN: Mutex<BTreeMap<usize, DeviceName>> = Mutex::new(BTreeMap::new());
 
     let _quiet = quiet();
@@ -40,8 +40,8 @@ fn format_uuid(bytes: [u8; 16]) -> String {
     format!("GPU-{}", groups.join("-"))
 }
 
-/// Returns the devices with a live context: those whose contexts the ledger has seen, and those
-/// whose primary context existed before the harness.
+/// Returns the devices with a live context: those whose contexts the ledger knows, and those whose
+/// primary context existed before the harness did.
 pub(crate) fn devices_in_use() -> Vec<usize> {
     let _quiet = quiet();
     let contexts = ledger::live().contexts();
@@ -57,8 +57,8 @@ pub(crate) fn devices_in_use() -> Vec<usize> {
 
 /// Whether the program uses the CUDA driver.
 pub(crate) fn driver_in_use() -> bool {
-    // A context that is not a primary one cannot be detected, so an initialised driver counts as in
-    // use, unless the harness itself initialised it.
+    // A context that is not a primary context cannot be detected. So an initialised driver counts
+    // as in use, unless the harness itself initialised it.
     is_initialised()
         && (!INITIALISED_BY_HARNESS.load(Ordering::Relaxed) || !devices_in_use().is_empty())
 }
@@ -68,8 +68,8 @@ fn is_initialised() -> bool {
     driver::get().is_some_and(|driver| driver.device_count().is_ok_and(|count| count > 0))
 }
 
-/// Returns why no device can be used on this machine; `None` if one can. Initialises the driver if
-/// necessary.
+/// Returns the reason why no device can be used on this machine; `None` if one can be used.
+/// Initialises the driver if necessary.
 pub(crate) fn missing() -> Option<&'static str> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {

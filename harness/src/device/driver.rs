@@ -1,11 +1,11 @@
 //! The functions of libcuda that the harness calls, resolved by hand.
 //!
 //! Signatures are those of the [driver API's
-//! documentation](https://docs.nvidia.com/cuda/cuda-driver-api/), with every handle as the `u64`
-//! that the ledger stores, which every CUDA platform passes like a pointer. A driver may lack the
-//! newer functions: the methods then return [`NOT_FOUND`].
+//! documentation](https://docs.nvidia.com/cuda/cuda-driver-api/), except that every handle is a
+//! `u64`, as in the ledger. Every CUDA platform passes a `u64` like a pointer. A driver may lack
+//! newer functions. The methods for these functions then return [`NOT_FOUND`].
 //!
-//! `CUdevice` is an int whose value is the device's ordinal, here a `usize`.
+//! `CUdevice` is an int whose value is the device's ordinal, which is a `usize` here.
 
 #![expect(unsafe_code, reason = "calls the driver's C functions")]
 
@@ -20,12 +20,13 @@ use crate::ledger::event::CuResult;
 use crate::recursion_guard::quiet;
 use gpu_leak_core::ledger::sticky_error;
 
-/// `CUDA_ERROR_NOT_FOUND`: the result of a function that this driver lacks.
+/// `CUDA_ERROR_NOT_FOUND`, which is also the result for functions that this driver lacks.
 pub(crate) const NOT_FOUND: CuResult = 500;
 
-/// Defines [`Driver`] from a table of its functions: the method's name, the symbol and the
-/// parameters. If the first or last parameter is a reference, it becomes the method's return value,
-/// which the function writes. Without one, the type in parentheses is `()`.
+/// Defines [`Driver`] from a table of its functions, with the name of the method, the symbol and
+/// the parameters. If the first or the last parameter is a reference, the function writes that
+/// value, and it becomes the return value of the method. In the parentheses, `()` stands for the
+/// type if there is no such parameter.
 macro_rules! functions {
     ($(
         $(#[$what:meta])*
@@ -33,7 +34,7 @@ macro_rules! functions {
             $(&$first:ty;)? $($parameter:ident: $type:ty),* $(; &$last:ty)?
         );
     )*) => {
-        /// The driver's functions; an older driver lacks some of them.
+        /// The driver's functions. An older driver lacks some of them.
         #[derive(Debug, Default)]
         pub(crate) struct Driver {
             $(pub(crate) $name: Option<
@@ -41,7 +42,7 @@ macro_rules! functions {
             >,)*
         }
 
-        /// The methods return the driver's own result as their error.
+        /// If a call fails, the methods return the driver's own result as their error.
         ///
         /// Safe methods pass only device ordinals, which the driver checks, and pointers to local
         /// variables. Methods that take the handle of a context, pool or stream are unsafe, because
@@ -50,8 +51,8 @@ macro_rules! functions {
         impl Driver {
             fn of(library: &Library) -> Self {
                 exit::install();
-                // SAFETY: the signatures are the documented ones; in every driver, a symbol with
-                // another signature has another name (`_v2`).
+                // SAFETY: the signatures are the documented ones. In every driver, a symbol with
+                // another signature has another name (with the suffix `_v2`).
                 unsafe { Self { $($name: library.function($symbol),)* } }
             }
 
@@ -60,7 +61,7 @@ macro_rules! functions {
                 pub(crate) $($unsafe)? fn $name(
                     &self $(, $parameter: $type)*
                 ) -> Result<($($first)? $($last)?), CuResult> {
-                    // SAFETY: as the documentation of these methods says.
+                    // SAFETY: the documentation of these methods states the conditions.
                     written(self.$name, |function, _to| unsafe {
                         function($(_to as *mut $first,)? $($parameter,)* $(_to as *mut $last)?)
                     })
@@ -84,9 +85,10 @@ fn written<F, T: Default>(
 }
 
 functions! {
-    /// Initialises the driver; creates no context. `flags` must be 0.
+    /// Initialises the driver, without creating a context. `flags` must be 0.
     initialise = c"cuInit"(flags: c_uint);
-    /// Returns the supported CUDA version as 1000 × major + 10 × minor. Needs no initialisation.
+    /// Returns the supported CUDA version as 1000 × major + 10 × minor. The driver need not be
+    /// initialised.
     version = c"cuDriverGetVersion"(&u32;);
     [unsafe] name_of_error = c"cuGetErrorName"(error: CuResult, name: *mut *const c_char);
     number_of_devices = c"cuDeviceGetCount"(&u32;);
@@ -96,15 +98,16 @@ functions! {
     /// Returns an attribute of the device by its `CUdevice_attribute`.
     device_attribute = c"cuDeviceGetAttribute"(&c_int; attribute: c_int, device: c_int);
     [unsafe] primary_state = c"cuDevicePrimaryCtxGetState"(device: c_int, flags: *mut c_uint; &c_int);
-    /// Returns the handle of the context current to this thread, or 0.
+    /// Returns the handle of the context that is current to this thread, or 0.
     current_context = c"cuCtxGetCurrent"(&u64;);
-    /// Returns the device of that context.
+    /// Returns the device of the current context.
     current_device = c"cuCtxGetDevice"(&c_int;);
     [unsafe] push_context = c"cuCtxPushCurrent_v2"(context: u64);
     pop_context = c"cuCtxPopCurrent_v2"(&u64;);
     /// Waits for the work of the current context.
     synchronise_context = c"cuCtxSynchronize"();
-    /// Returns whether a stream of the current context is being captured: 0 if not.
+    /// Returns 0 if a stream of the current context is not being captured, and another value if it
+    /// is.
     ///
     /// # Safety
     ///
@@ -121,7 +124,7 @@ functions! {
         stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
         count: *mut usize
     );
-    /// Like `capture`, where stream 0 is the thread's own.
+    /// Like `capture`, except that stream 0 is the thread's own stream.
     [unsafe] capture_per_thread = c"cuStreamGetCaptureInfo_v2_ptsz"(
         stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
         count: *mut usize
@@ -129,7 +132,7 @@ functions! {
     [unsafe] address_range = c"cuMemGetAddressRange_v2"(base: *mut u64, size: *mut usize, address: u64);
     /// Returns the handle of the device's default pool, which cannot be destroyed.
     default_pool = c"cuDeviceGetDefaultMemPool"(&u64; device: c_int);
-    /// Returns the handle of the pool that the device's stream-ordered allocations come from.
+    /// Returns the handle of the pool from which the device's stream-ordered allocations come.
     current_pool = c"cuDeviceGetMemPool"(&u64; device: c_int);
     /// Returns an attribute of a pool, in bytes, by its `CUmemPool_attribute`.
     ///
@@ -137,8 +140,8 @@ functions! {
     ///
     /// `pool` stays live during the call.
     [unsafe] pool_attribute = c"cuMemPoolGetAttribute"(pool: u64, attribute: c_int; &u64);
-    /// Resets a pool's high-water mark. The function reads its last parameter, and accepts nothing
-    /// but 0.
+    /// Resets the high-water mark of a pool. The function reads its last parameter, and accepts
+    /// only 0.
     ///
     /// # Safety
     ///
@@ -162,7 +165,7 @@ functions! {
 /// The driver of this process, once it has been [found](find).
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
-/// Finds the driver if it is loaded in the process.
+/// Finds the driver if it is already loaded in the process.
 pub(crate) fn find() {
     let is_libcuda = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -180,7 +183,7 @@ pub(crate) fn find() {
 ///
 /// # Errors
 ///
-/// The loader's message.
+/// Returns the loader's error message.
 pub(crate) fn load() -> Result<&'static Driver, String> {
     find();
     if let Some(found) = DRIVER.get() {
@@ -189,17 +192,18 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
     let searched = env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let tried = candidates(&searched);
     let mut tried = tried.iter().map(|path| Library::open(path));
-    // The first error is about the driver's usual name.
+    // If all candidates fail, the error for the first one is returned, because that is the driver's
+    // usual name.
     let first = tried.next().unwrap_or_else(|| Err(String::new()));
     let library = first.or_else(|why| tried.find_map(Result::ok).ok_or(why))?;
     Ok(DRIVER.get_or_init(|| Driver::of(&library)))
 }
 
-/// Returns the candidates to open as the driver, best first: its name, for which the loader
-/// searches, unless an entry of the loader's search path is empty or relative. Such an entry means
-/// the working directory, from which the harness must not load a file that another user may have
-/// put there. In that case the absolute directories of the path and the system's directories are
-/// returned.
+/// Returns what to try to open as the driver, the best candidate first. Usually this is the
+/// driver's name, for which the loader searches. However, an entry of the loader's search path that
+/// is empty or relative means the working directory, and the harness must not load a file from
+/// there that another user may have put there. If there is such an entry, the result consists of
+/// files in the absolute directories of the path and in the system's directories.
 fn candidates(searched: &str) -> Vec<PathBuf> {
     const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
     const SYSTEM: [&str; 5] = [
@@ -225,14 +229,14 @@ pub(crate) fn get() -> Option<&'static Driver> {
     DRIVER.get().filter(|_| exit::may_call_driver())
 }
 
-/// Returns the driver's name of an error: `CUDA_ERROR_OUT_OF_MEMORY`, or `CUresult 2` if no driver
-/// can be asked and the error is not one that breaks contexts.
+/// Returns the driver's name of an error, such as `CUDA_ERROR_OUT_OF_MEMORY`. If the driver may not
+/// be called and the error is not one that breaks contexts, returns a text such as `CUresult 2`.
 pub(crate) fn error_name(error: CuResult) -> String {
     let _quiet = quiet();
     let known = || {
         let mut name = std::ptr::null();
-        // SAFETY: a successful call sets the address of a constant of the driver, which is never
-        // unloaded, or null.
+        // SAFETY: a successful call sets the pointer to null or to a constant of the driver, which
+        // is never unloaded.
         unsafe {
             get()?.name_of_error(error, &raw mut name).ok()?;
             CStr::from_ptr(name.as_ref()?).to_str().ok()
@@ -242,13 +246,12 @@ pub(crate) fn error_name(error: CuResult) -> String {
     name.map_or_else(|| format!("CUresult {error}"), str::to_owned)
 }
 
-/// Converts an ordinal to a `CUdevice`.
 pub(crate) fn device_handle(ordinal: usize) -> c_int {
     c_int::try_from(ordinal).unwrap_or(c_int::MAX)
 }
 
 impl Driver {
-    /// Returns the CUDA version that it supports: `13.0`.
+    /// Returns the CUDA version that the driver supports, such as `13.0`.
     pub(crate) fn cuda_version(&self) -> Result<String, CuResult> {
         let version = self.version()?;
         Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
@@ -259,7 +262,7 @@ impl Driver {
         Ok(self.number_of_devices()? as usize)
     }
 
-    /// Returns the device's name for people.
+    /// Returns the human-readable name of the device.
     pub(crate) fn device_name(&self, device: usize) -> Result<String, CuResult> {
         let mut name = [0_u8; 256];
         let (start, length) = (name.as_mut_ptr().cast(), name.len() as c_int);
@@ -269,16 +272,16 @@ impl Driver {
         Ok(text.to_string_lossy().into_owned())
     }
 
-    /// Whether the device's primary context is active. Does not create it.
+    /// Whether the device's primary context is active. This does not create the context.
     pub(crate) fn primary_is_active(&self, device: usize) -> Result<bool, CuResult> {
         let mut flags = 0;
-        // SAFETY: the flags are a local variable.
+        // SAFETY: `flags` is a local variable.
         Ok(unsafe { self.primary_state(device_handle(device), &raw mut flags)? } != 0)
     }
 
-    /// Returns the graph into which a stream of the current context is captured, 0 if it has no
-    /// handle yet, or `None` if the stream is not being captured. `per_thread` says whether stream
-    /// 0 is the thread's own, not the context's.
+    /// Returns the graph into which a stream of the current context is captured. The result is 0 if
+    /// that graph has no handle yet, and `None` if the stream is not being captured. `per_thread`
+    /// says whether stream 0 is the thread's own stream rather than the context's.
     ///
     /// # Safety
     ///
@@ -295,12 +298,12 @@ impl Driver {
         let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, 0, 0);
         let (status_out, id, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
         let (nodes, count) = (&raw mut nodes, &raw mut count);
-        // SAFETY: the caller keeps the contract, and the pointers are those of local variables.
+        // SAFETY: the caller upholds the contract, and the pointers are those of local variables.
         unsafe { call(self, stream, status_out, id, graph_out, nodes, count)? };
         Ok((status != 0).then_some(graph))
     }
 
-    /// Returns the size from the beginning of the allocation that contains `address`.
+    /// Returns the number of bytes from `address` to the end of the allocation that contains it.
     pub(crate) fn bytes_at(&self, address: u64) -> Result<u64, CuResult> {
         let (mut base, mut size) = (0, 0);
         // SAFETY: the pointers are those of local variables, and any address may be queried.
@@ -308,7 +311,8 @@ impl Driver {
         Ok((size as u64).saturating_sub(address.saturating_sub(base)))
     }
 
-    /// Runs `body` with a context current to this thread, and restores the previous one.
+    /// Runs `body` while this context is current to this thread, and then restores the previous
+    /// context.
     ///
     /// # Safety
     ///
@@ -318,7 +322,7 @@ impl Driver {
         context: u64,
         body: impl FnOnce() -> Result<T, CuResult>,
     ) -> Result<T, CuResult> {
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.push_context(context)? };
         let outcome = body();
         self.pop_context().and(outcome)

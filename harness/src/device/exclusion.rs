@@ -1,20 +1,20 @@
 //! Ensures that readings of a driver object and its destruction never overlap.
 //!
 //! The harness reads pools, contexts and streams that the program owns. The program may destroy
-//! them at any time, and the driver does not define the effect of a call on a destroyed handle. So
-//! a destroy call first waits for readings in progress, and a reading waits for destroy calls in
+//! them at any time, and the driver does not define what a call with a destroyed handle does. So a
+//! destroy call first waits for readings in progress, and a reading waits for destroy calls in
 //! progress.
 //!
-//! This is the only wait of a wrapper that is longer than a table access. A reading only calls the
-//! driver, but such a call may take long: [`synchronise`](super::synchronise) waits for all work of
-//! a context, and a thread that destroys a context or a pool at the same time waits for that work
-//! too. If work on a device itself waits for that thread (a host function in a stream), both are
-//! delayed.
+//! This is the only point at which a wrapper may wait for longer than a table access takes. A
+//! reading only calls the driver, but such a call may take long:
+//! [`synchronise`](super::synchronise) waits for all work of a context, and a thread that destroys
+//! a context or a pool at the same time then waits for that work as well. If a host function in a
+//! stream in turn waits for that thread, both are delayed.
 
 use crate::sync::{Condvar, Mutex, PoisonError, locked};
 use std::time::Duration;
 
-/// How long a reading waits for destroy calls. One that takes longer is itself waiting for
+/// How long a reading waits for destroy calls. A call that takes longer must itself be waiting for
 /// something.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -23,7 +23,8 @@ pub(crate) static CONTEXTS_AND_POOLS: Exclusion = Exclusion::new();
 /// Guards streams.
 pub(crate) static STREAMS: Exclusion = Exclusion::new();
 
-/// Keeps readings and destructions apart. Any number of one kind may be in progress at a time.
+/// Keeps readings and destructions apart. At any time, any number of readings or any number of
+/// destructions may be in progress, but not both.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
     in_progress: Mutex<InProgress>,
@@ -34,19 +35,19 @@ pub(crate) struct Exclusion {
 struct InProgress {
     /// The number of readings or, if negative, of destructions.
     count: i64,
-    /// How many threads wait for the other side. They are counted because even a notification that
-    /// wakes no thread takes a system call.
+    /// How many threads wait for the other kind to end. They are counted because even a
+    /// notification that wakes no thread costs a system call.
     waiting: usize,
 }
 
-/// A guard of an [`Exclusion`]. When it is dropped, it adds `END` to the number of the exclusion.
+/// A guard of an [`Exclusion`]. When it is dropped, it adds `END` to the count of the exclusion.
 #[derive(Debug)]
 pub(crate) struct Guard<const END: i64>(&'static Exclusion);
 
-/// A guard. While it exists, nothing that its [`Exclusion`] protects is destroyed.
+/// A guard: while it exists, nothing that its [`Exclusion`] protects is destroyed.
 pub(crate) type Reading = Guard<-1>;
 
-/// A guard. While it exists, nothing that its [`Exclusion`] protects is read.
+/// A guard: while it exists, nothing that its [`Exclusion`] protects is read.
 pub(crate) type Destruction = Guard<1>;
 
 impl<const END: i64> Drop for Guard<END> {
@@ -73,7 +74,7 @@ impl Exclusion {
     }
 
     /// Begins a reading; `None` if a destroy call does not end in time. Look up handles only after
-    /// this call: handles whose destruction began earlier are then no longer in the ledger.
+    /// this call, because handles whose destruction began earlier are then no longer in the ledger.
     pub(crate) fn read(&'static self) -> Option<Reading> {
         let mut in_progress = locked(&self.in_progress);
         // The clock is read only if there is something to wait for.

@@ -1,7 +1,7 @@
-//! When the driver must no longer be called: at process exit, and in a forked child.
+//! Determines when the driver must no longer be called: at process exit, and in a forked child.
 //!
-//! The driver shuts down in its own exit handler, whose order is not defined, and CUDA does not
-//! work in a forked child.
+//! The driver shuts down in its own exit handler, which may run before or after the harness's, and
+//! CUDA does not work in a forked child.
 
 #![expect(
     unsafe_code,
@@ -18,24 +18,24 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
 static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
-/// Calls `last` when the process exits (not when it is killed or aborts). The newest function is
-/// called first.
+/// Registers `last`, which is called when the process exits, but not when it is killed or aborts.
+/// The function that was registered last is called first.
 ///
-/// `last` must not call the driver, and runs on the thread that called `exit`. It is not run in a
-/// forked child, whose report would repeat the parent's.
+/// `last` runs on the thread that called `exit`, and must not call the driver. It does not run in a
+/// forked child, because the child would repeat the report of its parent.
 pub(crate) fn at_exit(last: fn()) {
     locked(&AT_EXIT).push(last);
     install();
 }
 
-/// Ends this process, a child of `parent`, when the parent ends.
+/// Ends this process, which is a child of `parent`, when the parent ends.
 pub(crate) fn end_with_parent(parent: u32) {
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: takes a number and reads no memory of ours; it affects only this process.
+        // SAFETY: the call takes a number, reads no memory of ours, and affects only this process.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         if parent != std::os::unix::process::parent_id() {
-            // The parent ended before the request.
+            // The parent ended before the request was made.
             std::process::abort();
         }
     }
@@ -53,26 +53,25 @@ pub(crate) fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// Whether the driver may be called.
 pub(crate) fn may_call_driver() -> bool {
     !exiting() && !forked()
 }
 
 /// Whether the harness's data may be read at process exit. It may not be read in a forked child,
-/// whose locks may be held by threads that do not exist there, or if a signal handler calls `exit`
-/// in the middle of the harness's own work, whose locks this thread may hold.
+/// because threads that do not exist there may hold locks. Nor may it be read if a signal handler
+/// calls `exit` in the middle of the harness's own work, because this thread may then hold locks.
 pub(crate) fn may_tell() -> bool {
     !forked() && !is_quiet()
 }
 
-/// Installs the handlers once. They may run before or after the driver's own: after its shutdown
-/// the driver refuses every call (`CUDA_ERROR_DEINITIALIZED`).
+/// Installs the handlers once. They may run before or after the driver's own handlers. After the
+/// driver's shutdown, every call fails with `CUDA_ERROR_DEINITIALIZED`.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: both handlers are plain functions of this image that neither unwind nor end; the
-        // fork handler only stores to an atomic, which is allowed in the child of a multi-threaded
-        // process.
+        // SAFETY: both handlers are plain functions of this image that do not unwind and return
+        // normally. The fork handler only stores to an atomic, which is allowed in the child of a
+        // multi-threaded process.
         unsafe {
             libc::atexit(on_exit);
             #[cfg(unix)]
@@ -88,7 +87,7 @@ extern "C" fn on_exit() {
     }
     let handlers = std::mem::take(&mut *locked(&AT_EXIT));
     for handler in handlers.into_iter().rev() {
-        // Unwinding into the C library would abort and hide the exit code.
+        // A panic that unwinds into the C library would abort the process and hide the exit code.
         let _ = std::panic::catch_unwind(handler);
     }
 }

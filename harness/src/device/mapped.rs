@@ -1,4 +1,4 @@
-//! Maps a file, so that only the parts that are accessed are read.
+//! Maps a file into memory, so that only the parts that are accessed are read.
 
 #![expect(unsafe_code, reason = "calls C functions of the operating system")]
 
@@ -7,12 +7,12 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
 
-/// Returns the bytes of the file at `path`, for the rest of the process's life; `None` if it cannot
-/// be read or is empty.
+/// Returns the bytes of the file at `path`, which stay mapped for the life of the process; `None`
+/// if the file cannot be read or is empty.
 pub(crate) fn file(path: &Path) -> Option<&'static [u8]> {
     let file = File::open(path).ok()?;
     let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
-    // SAFETY: a new mapping that replaces no other.
+    // SAFETY: this is a new mapping that replaces no other.
     let start = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -26,9 +26,10 @@ pub(crate) fn file(path: &Path) -> Option<&'static [u8]> {
     if start == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: `length` readable bytes that are never unmapped. They do not change unless somebody
-    // writes to the file. It is a program, a library or its debug information, which linkers
-    // replace and do not write to; std's own panic handler relies on the same.
+    // SAFETY: these are `length` readable bytes that are never unmapped. They do not change unless
+    // somebody writes to the file. The file is a program, a library or its debug information, and
+    // linkers replace such files instead of writing to them. std's own panic handler relies on this
+    // as well.
     Some(unsafe { std::slice::from_raw_parts(start.cast(), length) })
 }
 

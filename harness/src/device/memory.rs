@@ -1,5 +1,5 @@
-//! Reads the usage of whole devices, which is advisory: other processes and the driver itself use
-//! them too.
+//! Reads the memory usage of whole devices. It is only advisory, because other processes and the
+//! driver itself use the devices as well.
 
 #![expect(unsafe_code, reason = "makes contexts current through raw handles")]
 
@@ -12,18 +12,19 @@ use crate::judge::{ContextLimits, DeviceUsage};
 use crate::ledger::{self, Kind, Layer, Place};
 use crate::recursion_guard::quiet;
 
-/// Whether devices are read. Only a benchmark turns this off.
+/// Whether devices are read. Only a benchmark switches this off.
 static READ: AtomicBool = AtomicBool::new(true);
 
-/// Stops reading whole devices, so that a benchmark can separate their cost.
+/// Stops reading whole devices, so that a benchmark can measure what the readings cost.
 pub(crate) fn without_readings() {
     READ.store(false, Ordering::Relaxed);
 }
 
 /// Returns the memory usage of each device on which the ledger knows a live context. No context is
-/// created, and a device without one is not read. This takes 3.2 µs per device.
+/// created, and a device without a context is not read. This takes 3.2 µs per device.
 ///
-/// Nothing is read while a stream is being captured, nor from a device whose context is broken.
+/// Nothing is read while a stream is being captured. A device whose context is broken is not read
+/// either.
 pub(crate) fn readings() -> Vec<DeviceUsage> {
     let _quiet = quiet();
     if !READ.load(Ordering::Relaxed) || captures::active() {
@@ -42,7 +43,7 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
         }
         let read = || {
             let (free, total) = driver.memory_info()?;
-            // 0 if the driver does not provide it.
+            // The limit is 0 if the driver does not provide it.
             let limit = |limit| driver.limit(limit).unwrap_or(0) as u64;
             let limits = ContextLimits {
                 stack: limit(0),
@@ -51,7 +52,8 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
             };
             Ok((total.saturating_sub(free), limits))
         };
-        // SAFETY: the context is in the ledger, and none is destroyed while `_reading` lives.
+        // SAFETY: the context is in the ledger, and no context is destroyed while `_reading`
+        // exists.
         let Ok((used, limits)) = (unsafe { driver.in_context(context.handle, read) }) else {
             continue;
         };
@@ -68,12 +70,13 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
     found
 }
 
-/// Returns the bytes of the driver's layer that may be in host memory or another process's memory,
-/// or are counted by a pool.
+/// Returns the bytes of the driver's layer that a pool also counts, or that may be in host memory
+/// or in the memory of another process.
 fn elsewhere(place: Place) -> u64 {
     const KINDS: [Kind; 3] = [Kind::Managed, Kind::Imported, Kind::Graph];
     let ledger = ledger::live();
-    // A search visits every record, and most programs have no records of these kinds.
+    // A search visits every record, and most programs have no records of these kinds, so it is
+    // avoided.
     if KINDS.iter().all(|kind| ledger.live(*kind) == 0) {
         return 0;
     }
@@ -84,8 +87,8 @@ fn elsewhere(place: Place) -> u64 {
     there.iter().map(|record| record.made.bytes).sum()
 }
 
-/// Returns how many threads a device can run at once, for each of which local memory is reserved; 0
-/// if unknown.
+/// Returns the largest number of threads that a device can run at the same time; 0 if unknown.
+/// Local memory is reserved for each of them.
 pub(crate) fn resident_threads(place: Place) -> u64 {
     let _quiet = quiet();
     let (Some(driver), Some(device)) = (driver::get(), place.cuda_ordinal()) else {

@@ -1,8 +1,8 @@
-//! The CUDA driver as the harness uses it: reading, synchronising and emptying. No context is ever
-//! created, and none of these calls reaches the harness's own ledger.
+//! The CUDA driver as the harness uses it: it reads usage, synchronises contexts and empties pools.
+//! It never creates a context, and none of its calls reaches the harness's own ledger.
 //!
-//! Everything is resolved by hand from the libcuda in the process, with its documented C types, so
-//! that the harness neither needs a toolkit nor changes what other crates link.
+//! Functions are resolved by hand from the libcuda in the process, with their documented C types.
+//! So the harness needs no toolkit and does not change what other crates link.
 
 pub(crate) mod captures;
 pub(crate) mod contexts;

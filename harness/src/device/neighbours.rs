@@ -1,14 +1,14 @@
 //! Finds the other processes that use a GPU of this machine, as far as permissions allow.
 //!
-//! A process that uses CUDA keeps `/dev/nvidia-uvm` open. Processes of other users and of other
-//! containers cannot be seen. No NVIDIA library is used, because loading one would cost more than
-//! the check.
+//! A process that uses CUDA keeps `/dev/nvidia-uvm` open. Processes of other users and in other
+//! containers cannot be seen. No NVIDIA library is used for this, because loading one would cost
+//! more than the whole check.
 
 use std::fs;
 use std::path::Path;
 
-/// Returns the other processes that visibly use CUDA: `4242 (python3)`. Searches `/proc`, which
-/// takes some milliseconds on a busy machine.
+/// Returns the other processes that visibly use CUDA, in the form `4242 (python3)`. This searches
+/// `/proc`, which takes some milliseconds on a busy machine.
 pub(crate) fn that_use_cuda() -> Vec<String> {
     that_have_open(
         Path::new("/proc"),
@@ -17,7 +17,8 @@ pub(crate) fn that_use_cuda() -> Vec<String> {
     )
 }
 
-/// Returns the processes in `processes` other than `own` that have `device` open, by their numbers.
+/// Returns the processes listed in `processes`, except `own`, that have `device` open, sorted by
+/// id.
 fn that_have_open(processes: &Path, own: u32, device: &Path) -> Vec<String> {
     let entries = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten();
     let numbers = entries(processes).filter_map(|it| it.file_name().to_str()?.parse().ok());

@@ -1,5 +1,5 @@
-//! Stream-ordered pools and graph memory: reads their allocated and reserved bytes, and releases
-//! unused memory.
+//! Reads the allocated and reserved bytes of stream-ordered pools and of graph memory, and releases
+//! their unused memory.
 //!
 //! The attributes are documented at
 //! [`CUmemPool_attribute`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html).
@@ -18,18 +18,17 @@ use crate::recursion_guard::quiet;
 
 /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`
 const RESERVED: c_int = 5;
-/// `CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH`: the peak since the last reset.
+/// `CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH`, which is the peak since the last reset.
 const MAX_RESERVED: c_int = 6;
 /// `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`
 const USED: c_int = 7;
 /// `CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT`, `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`
 const OF_GRAPHS: [c_int; 2] = [0, 2];
 
-/// A live pool.
 struct LivePool {
     place: Place,
     name: PoolName,
-    /// The device's number for its graph memory.
+    /// The pool's handle or, for graph memory, the number of the device.
     handle: u64,
 }
 
@@ -38,18 +37,18 @@ pub(crate) fn readings() -> Vec<LayerUsage> {
     read_all(RESERVED)
 }
 
-/// Like [`readings`], with the peak that each stream-ordered pool has reserved since
-/// [`restart_most_reserved`].
+/// Like [`readings`], but with the most that each stream-ordered pool has reserved since
+/// [`restart_most_reserved`] in place of what it has reserved now.
 pub(crate) fn most_reserved() -> Vec<LayerUsage> {
     read_all(MAX_RESERVED)
 }
 
-/// Resets the peak that each stream-ordered pool has reserved.
+/// Resets the peaks that [`most_reserved`] returns.
 pub(crate) fn restart_most_reserved() {
     with_pools(|driver, pools| {
         for pool in pools.iter().filter(|pool| pool.name != PoolName::Graph) {
-            // A pool that keeps its old peak shows too much, never too little.
-            // SAFETY: `with_pools` keeps the pool live.
+            // If this fails, the pool keeps its old peak, so the result is too large but never too
+            // small. SAFETY: `with_pools` keeps the pool live.
             let _ = unsafe { driver.restart(pool.handle, MAX_RESERVED) };
         }
     });
@@ -66,7 +65,7 @@ fn read_all(reserved: c_int) -> Vec<LayerUsage> {
                 _ => [USED, reserved].map(|it| unsafe { driver.pool_attribute(pool.handle, it) }),
             };
             Some(LayerUsage {
-                // A free takes effect when its stream reaches it.
+                // An asynchronous free takes effect only when its stream reaches it.
                 allocated: allocated.ok()?,
                 reserved: Some(reserved.ok()?),
                 ..LayerUsage::new(LayerName::Pool(pool.name), pool.place)
@@ -77,16 +76,16 @@ fn read_all(reserved: c_int) -> Vec<LayerUsage> {
     read.unwrap_or_default()
 }
 
-/// Releases the unused memory of the pools of every device in use. Returns false if a stream
-/// capture is in progress: then nothing is released, because that could break the capture.
+/// Releases the unused memory of the pools of every device in use. If a stream capture is in
+/// progress, releases nothing and returns false, because releasing memory could break the capture.
 ///
-/// An asynchronous free whose completion the host has not observed still counts as used, so
+/// Memory counts as used until the host has observed that its asynchronous free is complete, so
 /// [synchronise](super::synchronise::contexts) first.
 pub(crate) fn empty() -> bool {
     if captures::active() {
         return false;
     }
-    // A pool that cannot be trimmed shows in the next reading.
+    // A pool that cannot be trimmed shows up in the next reading.
     with_pools(|driver, pools| {
         for pool in pools {
             let _ = match pool.name {
@@ -99,8 +98,8 @@ pub(crate) fn empty() -> bool {
     true
 }
 
-/// Calls `body` with all known pools and the graph memory of the devices in use, which stay live
-/// during the call. Returns `None` if no driver can be asked.
+/// Calls `body` with all known pools and with the graph memory of the devices in use, all of which
+/// stay live during the call. Returns `None` if the driver cannot be called.
 fn with_pools<T>(body: impl FnOnce(&Driver, &[LivePool]) -> T) -> Option<T> {
     let _quiet = quiet();
     let (driver, _reading) = (driver::get()?, CONTEXTS_AND_POOLS.read()?);
@@ -113,7 +112,7 @@ fn with_pools<T>(body: impl FnOnce(&Driver, &[LivePool]) -> T) -> Option<T> {
     };
     let mut pools = Vec::new();
     for &device in &devices {
-        // A device without stream-ordered allocation has no pool.
+        // A device that does not support stream-ordered allocation has no pool.
         if let Ok(default) = driver.default_pool(device_handle(device)) {
             let current = driver.current_pool(device_handle(device)).ok();
             let is_explicit = |pool: u64| explicit.iter().any(|it| it.handle == pool);

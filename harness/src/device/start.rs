@@ -1,11 +1,12 @@
-//! Runs code before the program starts its first thread, when `main` has begun and nothing else is
-//! running yet. This works only on Linux, where the start of threads is observed.
+//! Runs code when `main` has begun, immediately before the program starts its first thread, so that
+//! nothing else is running yet. This works only on Linux, where the start of threads is
+//! intercepted.
 
 use std::sync::atomic::AtomicUsize;
 #[cfg(feature = "holders")]
 use std::sync::atomic::Ordering;
 
-/// A function to run at that moment. It must be quick if there is nothing to do.
+/// A function to run at that moment. It must return quickly if it has nothing to do.
 #[derive(Debug)]
 #[cfg_attr(
     not(target_os = "linux"),
@@ -15,12 +16,12 @@ pub(crate) struct BeforeFirstThread(pub(crate) fn());
 
 inventory::collect!(BeforeFirstThread);
 
-/// The C library's descriptor of the program's first thread, 0 if that thread did not load this
+/// The C library's descriptor of the program's first thread, or 0 if another thread loaded this
 /// code.
 static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the address of the C library's descriptor of the program's first thread, if it is known.
-/// In glibc that is also its thread pointer.
+/// In glibc, this is also the thread pointer of that thread.
 #[cfg(feature = "holders")]
 pub(crate) fn first_thread() -> Option<u64> {
     let known = FIRST_THREAD.load(Ordering::Relaxed);
@@ -42,23 +43,24 @@ mod at_load {
 
     use super::{BeforeFirstThread, FIRST_THREAD};
 
-    /// Runs when the program is loaded. CUDA must not be called yet, so this only schedules the
-    /// rest.
+    /// Runs when the program is loaded. CUDA must not be called yet, so this only requests that the
+    /// rest runs later.
     #[used]
-    // SAFETY: the section holds pointers to functions of this type, which the C library calls once
-    // each; this one stores an atomic. The number puts it before initialisers without one, in
-    // whatever order they are linked.
+    // SAFETY: the section holds pointers to functions of this type, and the C library calls each of
+    // them once. This function only stores an atomic and registers a callback. The number places it
+    // before initialisers without a number, regardless of the order in which objects are linked.
     #[unsafe(link_section = ".init_array.50000")]
     static LEAVE_WORD: extern "C" fn() = leave_word;
 
-    /// Shows the command that this program contains the harness: an ELF note without contents.
+    /// An ELF note without contents, which tells the command that this program contains the
+    /// harness.
     #[used]
-    // SAFETY: the section only holds data, and this has the format of a note.
+    // SAFETY: the section only holds data, and the static has the format of a note.
     #[unsafe(link_section = ".note.gpu-leak-check")]
     static NOTE: gpu_leak_hooks::Note = gpu_leak_hooks::Note::new();
 
     extern "C" fn leave_word() {
-        // SAFETY: these only return numbers of this thread and process.
+        // SAFETY: the calls only return numbers of this thread and this process.
         let (this, thread, process) =
             unsafe { (libc::pthread_self(), libc::gettid(), libc::getpid()) };
         if thread == process {
@@ -68,13 +70,14 @@ mod at_load {
     }
 
     fn run_all() {
-        // Only std knows that `main` has begun, and on which thread.
+        // Only std knows whether `main` has begun, and on which thread.
         if thread::current().name() != Some("main") {
-            // It is too early: a library that is loaded with the program starts a thread.
+            // It is too early, because a library that is loaded with the program is starting a
+            // thread.
             return leave_word();
         }
         for entry in inventory::iter::<BeforeFirstThread> {
-            // This runs inside the C library, into which nothing may unwind.
+            // This runs inside the C library, and a panic must not unwind into it.
             let _ = panic::catch_unwind(entry.0);
         }
     }

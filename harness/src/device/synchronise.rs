@@ -14,20 +14,20 @@ use crate::recursion_guard::quiet;
 
 /// `CU_STREAM_LEGACY`
 const LEGACY_STREAM: u64 = 1;
-/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` to `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: refused
-/// because of a capture; the context itself is intact.
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` to `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`. The call
+/// was refused because of a capture, and the context itself is intact.
 const CAPTURE_ERRORS: RangeInclusive<CuResult> = 900..=908;
-/// `CUDA_ERROR_DEINITIALIZED`, `…_INVALID_CONTEXT`, `…_CONTEXT_IS_DESTROYED`: there is no context
-/// that could be poisoned.
+/// `CUDA_ERROR_DEINITIALIZED`, `…_INVALID_CONTEXT` and `…_CONTEXT_IS_DESTROYED`. There is no
+/// context that could be poisoned.
 const GONE: [CuResult; 3] = [4, 201, 709];
 
-/// Waits for the work of every live context that the ledger has seen, and returns those that are
-/// poisoned. This takes 0.4 µs for an idle context. Call it only while the driver's calls are
+/// Waits for the work of every live context that the ledger knows, and returns the contexts that
+/// are poisoned. This takes 0.4 µs for an idle context. Call this only while the driver's calls are
 /// intercepted.
 ///
 /// While a stream capture is in progress, contexts are not synchronised, because that would break
-/// the capture. In that case this waits only for the live streams that `own` selects (the scope's)
-/// and that are not being captured.
+/// the capture. Instead, this waits for those live streams that `own` selects (the streams of the
+/// scope) and that are not being captured.
 pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
     let _quiet = quiet();
     let (Some(driver), Some(_contexts)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
@@ -42,8 +42,8 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
                 driver.synchronise_context()
             }
         };
-        // SAFETY: the context is in the ledger, whose destruction would have been intercepted, and none is
-        // destroyed while `_contexts` lives.
+        // SAFETY: the context is in the ledger, its destruction would have been intercepted, and no
+        // context is destroyed while `_contexts` exists.
         let waited = unsafe { driver.in_context(context.handle, wait) };
         if let Err(error) = waited
             && is_poison(error)
@@ -61,15 +61,16 @@ fn is_poison(error: CuResult) -> bool {
 }
 
 /// Whether a blocking stream of the current context is being captured. The capture may have begun
-/// before the harness began to listen; the driver reports it when queried about the legacy stream.
+/// before the harness began to listen. The driver reports it if it is queried about the legacy
+/// stream.
 fn legacy_stream_is_blocked(driver: &Driver) -> bool {
     // SAFETY: the legacy stream always exists.
     let asked = unsafe { driver.stream_is_capturing(LEGACY_STREAM) };
     matches!(asked, Err(error) if CAPTURE_ERRORS.contains(&error))
 }
 
-/// Waits for the streams of the current context, `context`, that `own` selects and that are not
-/// being captured.
+/// Waits for the streams of the current context, which is `context`, that `own` selects and that
+/// are not being captured.
 fn synchronise_streams(
     driver: &Driver,
     context: &ContextEntry,
@@ -83,7 +84,7 @@ fn synchronise_streams(
     });
     for stream in streams {
         let handle = stream.made.key.value();
-        // SAFETY: the stream is in the ledger, and none is destroyed while `_streams` lives.
+        // SAFETY: the stream is in the ledger, and no stream is destroyed while `_streams` exists.
         unsafe {
             if driver.stream_is_capturing(handle) == Ok(0) {
                 driver.synchronise_stream(handle)?;

@@ -2,8 +2,8 @@
 
 use crate::case::{Case, Origin};
 
-/// Returns `cargo test -p train --test steps adam_frees_everything -- --exact`, or `None` without
-/// cargo. For a program: `cargo run -p train --example steps`.
+/// Returns a command such as `cargo test -p train --test steps adam_frees_everything -- --exact`
+/// or, for a program, `cargo run -p train --example steps`. Returns `None` without cargo.
 pub(crate) fn command(case: &Case) -> Option<String> {
     let package = case.origin.package?;
     if case.is_program() {
@@ -22,7 +22,7 @@ pub(crate) fn command(case: &Case) -> Option<String> {
     ))
 }
 
-/// Returns how cargo runs a program with its own `main`, assuming cargo's usual directories.
+/// Returns how cargo runs a program that has its own `main`, assuming cargo's usual directories.
 fn program(origin: &Origin) -> Option<(&'static str, String)> {
     let is_in = |directory: &str| origin.file.split(['/', '\\']).any(|part| part == directory);
     Some(match origin.bin_name {
@@ -33,7 +33,7 @@ fn program(origin: &Origin) -> Option<(&'static str, String)> {
     })
 }
 
-/// Returns the option by which cargo selects the test's target.
+/// Returns the option with which cargo selects the test's target.
 fn target(origin: &Origin) -> Option<String> {
     if origin.integration {
         return Some(format!("--test {}", target_name(origin)?));
@@ -45,8 +45,8 @@ fn target(origin: &Origin) -> Option<String> {
     )
 }
 
-/// Returns the target's name. A crate name has underscores where the target's name may have
-/// hyphens; if the test is in the target's root file, the name of that file decides.
+/// Returns the name of the target. A crate name has underscores where the target's name may have
+/// hyphens, so the name of the target's root file is used if the test is in that file.
 fn target_name(origin: &Origin) -> Option<&'static str> {
     let crate_name = origin.crate_name?;
     let stem = origin

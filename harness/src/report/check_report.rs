@@ -26,26 +26,27 @@ pub struct Report {
     pub test: String,
     /// The file that contains the check: `tests/train.rs`, relative to the workspace.
     pub file: String,
-    /// The line in that file, from 1.
+    /// The line in that file, counted from 1.
     pub line: u32,
-    /// The column in that line, from 1.
+    /// The column in that line, counted from 1.
     pub column: u32,
-    /// The kind of the worst finding, or why there could be none.
+    /// The status of the check: the kind of the worst finding or, if there is none, whether the
+    /// check could be judged.
     pub status: CheckStatus,
-    /// The outcome of the test under the run's policy; none if there is none, as for a
-    /// [`Scope`](crate::Scope), and in files of releases before this field.
+    /// The outcome of the test under the run's policy. None for a [`Scope`](crate::Scope), which
+    /// has no outcome, and in files that were written before this field existed.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// The nested check whose failure ended the test: the status is that check's.
+    /// The nested check whose failure ended the test. The status is that of the nested check.
     #[serde(default)]
     pub failed_inside: Option<String>,
-    /// Why, for `inconclusive`, `not-measured` and `unexpected`.
+    /// The reason for the status `inconclusive`, `not-measured` or `unexpected`.
     pub reason: Option<Reason>,
-    /// Worst first, then those of the program's own code, then largest.
+    /// The findings: worst first, then those in the program's own code, then the largest.
     pub findings: Vec<Finding>,
-    /// The usage of each device before and after.
+    /// The usage of each device before and after the check.
     pub devices: Vec<DeviceTable>,
-    /// Notes that fail no test, one sentence each.
+    /// Notes, which do not fail a test. Each note is one sentence.
     pub notes: Vec<String>,
     /// The note about a budget for a layer in which nothing was allocated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +65,7 @@ pub struct Report {
     pub again: Option<String>,
     /// Milliseconds spent waiting for other checks to finish.
     pub waited_ms: u64,
-    /// Milliseconds spent on the check itself, the body's runs excluded.
+    /// Milliseconds spent on the check itself, excluding the runs of the body.
     pub overhead_ms: f64,
     /// How usage changed during the check; none if nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +80,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Creates a report about this subject with this status, and nothing else.
+    /// Creates a report that contains only this subject and this status.
     pub(crate) fn about(subject: Subject, status: CheckStatus) -> Self {
         Self {
             test: subject.test,
@@ -92,11 +93,11 @@ impl Report {
         }
     }
 
-    /// Builds the report of a check from its input and its result. The advice is tried out on the
-    /// input, which is then restored.
+    /// Builds the report of a check from its input and its result. To find advice, options are
+    /// tried out on the input, which is then restored.
     pub(crate) fn of_check(input: &mut CheckInput, result: &CheckResult) -> Self {
         let meant_to_stay = match input.facts.whole_program {
-            // A whole program has no attribute to set options in.
+            // A whole program has no attribute that could have options.
             true => None,
             false => meant_to_stay(input, result),
         };
@@ -115,8 +116,9 @@ impl Report {
         }
     }
 
-    /// Returns the contents of the peak of this layer, as named in the tables, on this device or
-    /// the host; `None` without the option `peaks`, and if the check allocated nothing there.
+    /// Returns the contents of the peak of a layer on this device or the host. The name of the
+    /// layer is the one in the tables. Returns `None` without the option `peaks`, or if the check
+    /// allocated nothing there.
     ///
     /// ```
     /// use gpu_leak_check::{Check, Place};
@@ -130,15 +132,16 @@ impl Report {
         peaks.find(|peak| peak.place == place && peak.layer == layer)
     }
 
-    /// Returns the configuration file as a note: `configured by gpu-leak-check.toml`.
+    /// Returns a note that names the configuration file, such as
+    /// `configured by gpu-leak-check.toml`.
     #[must_use]
     pub fn configuration_note(&self) -> Option<String> {
         let file = self.configured_by.as_ref()?;
         Some(format!("configured by {file}"))
     }
 
-    /// Whether the report is about a whole program that was watched from outside, where no line
-    /// could carry an attribute.
+    /// Whether the report is about a whole program that was watched from outside. Such a program
+    /// has no line to which an attribute could be added.
     #[must_use]
     pub fn is_of_a_program(&self) -> bool {
         self.line == 0
@@ -153,7 +156,7 @@ impl Report {
 
 #[cfg(test)]
 impl Report {
-    /// A report of the test `a` with nothing but a status.
+    /// Returns a report of the test `a` that contains nothing but a status.
     pub(super) fn bare(status: CheckStatus) -> Self {
         Self {
             test: "a".to_owned(),

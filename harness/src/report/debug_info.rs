@@ -1,6 +1,6 @@
 //! Reads debug information and symbol tables: the functions and lines at an address.
 //!
-//! There are two implementations. `elf` is for the systems that CUDA supports and shares its DWARF
+//! There are two implementations. `elf` is for the systems that CUDA supports, and shares its DWARF
 //! reader with the quick unwinder. `elsewhere` uses the `backtrace` crate, which reads the formats
 //! of every system but takes long to compile.
 
@@ -15,10 +15,10 @@ mod elf;
 
 pub(super) use self::elf::DebugInfo;
 
-/// A function at an address, possibly one that is inlined there.
+/// A function at an address, which may be inlined there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Symbol {
-    /// Demangled, without its hash.
+    /// The demangled name, without its hash.
     pub(super) function: Option<String>,
     /// The path of the source file, as the compiler recorded it.
     pub(super) file: Option<String>,

@@ -1,4 +1,4 @@
-//! Where a run file comes from: the machine, its driver and the sources.
+//! Describes where a run file comes from: the machine, its driver and the sources.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn line_of(path: impl AsRef<Path>) -> Option<String> {
 fn commit(directory: &Path) -> Option<String> {
     let mut found = directory.ancestors().map(|it| it.join(".git"));
     let found = found.find(|it| it.exists())?;
-    // In a linked worktree, `.git` is a file that names the directory.
+    // In a linked worktree, `.git` is a file that contains the path of the directory.
     let git = match line_of(&found) {
         Some(line) => found.parent()?.join(line.strip_prefix("gitdir: ")?),
         None => found,

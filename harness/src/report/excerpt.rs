@@ -1,4 +1,4 @@
-//! Shows the source line of a finding as the compiler would.
+//! Shows the source line of a finding in the way the compiler would.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -7,24 +7,24 @@ use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
 use super::style::Rendering;
 
-/// The maximum number of characters of a line that are shown.
+/// The largest number of characters of a line that are shown.
 const WIDEST: usize = 100;
-/// How many characters are kept before the marker when the beginning of the line is cut off.
+/// How many characters are kept after the marked range if the beginning of the line is cut off.
 const BEHIND_MARK: usize = 20;
-/// Lines of a source file, to be written below their place.
+/// Lines of a source file, which are written below their location.
 #[derive(Debug)]
 pub(super) struct Excerpt<'a> {
     pub(super) arrow: &'static str,
     pub(super) frame: &'a Frame,
-    /// The place, and the text about it.
+    /// The location, and the text about it.
     pub(super) heading: String,
-    /// The text below the line of the frame, after a marker at its column.
+    /// The text below the line of the frame, which follows a marker at the frame's column.
     pub(super) label: Option<String>,
-    /// The last line. If there is none, only the line of the frame is shown.
+    /// The last line to show; `None` if only the line of the frame is shown.
     pub(super) until: Option<u32>,
 }
 
-/// The lines of a finding that have been written: their files and numbers.
+/// The lines that have already been written for a finding, by file and number.
 pub(super) type Shown = BTreeSet<(String, u32)>;
 
 impl Excerpt<'_> {
@@ -77,8 +77,8 @@ impl Excerpt<'_> {
     }
 }
 
-/// Returns the length in bytes of the path at the start of `text`: `sys::cuMemAlloc_v2`, in Python
-/// `torch.empty`. Without a path, returns the length of the first character.
+/// Returns the length in bytes of the path at the beginning of `text`, such as `sys::cuMemAlloc_v2`
+/// or, in Python, `torch.empty`. If there is no path, returns the length of the first character.
 fn path_length(text: &str, language: Language) -> usize {
     let joint = match language {
         Language::Python => ".",
@@ -98,7 +98,7 @@ fn path_length(text: &str, language: Language) -> usize {
     length
 }
 
-/// A printable line with its marked range, in characters.
+/// A printable line with a marked range, which is given in characters.
 #[derive(Debug, PartialEq, Eq)]
 struct Marked {
     text: String,
@@ -107,7 +107,8 @@ struct Marked {
 }
 
 impl Marked {
-    /// Marks the word of `line` at the byte `column`, counted from 1 as in debug information.
+    /// Marks the word in `line` that begins at the byte `column`, which is counted from 1 as in
+    /// debug information.
     fn new(line: &str, column: Option<u32>, language: Language) -> Self {
         let start = match column {
             Some(column @ 1..) => (column as usize - 1).min(line.len()),
@@ -124,12 +125,12 @@ impl Marked {
                 .collect()
         };
         let (before, word, after) = (shown(before), shown(word), shown(after));
-        // A marker at the end of the line would point at nothing.
+        // At the end of the line, a marker would point at nothing.
         let start = if word.is_empty() { 0 } else { before.len() };
         Self::cut([before, word.clone(), after].concat(), start, word.len())
     }
 
-    /// Cuts the line to the width, but never the beginning of the marked range.
+    /// Shortens the line to the width without cutting off the beginning of the marked range.
     fn cut(mut text: Vec<char>, mut start: usize, mut length: usize) -> Self {
         if text.len() > WIDEST {
             let first = (start + length + BEHIND_MARK)

@@ -17,13 +17,13 @@ use super::style::Rendering;
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity, with_size};
 
-/// How many groups of allocations that could share a buffer are shown.
+/// The largest number of groups of allocations that could share a buffer that are shown.
 const MAX_REUSABLE: usize = 3;
 
-/// If a test has no more calls than this, their numbers are not informative.
+/// If a test makes no more calls than this, their numbers are not informative.
 const FEW_CALLS: u64 = 12;
 
-/// Writes one `finding` of `report`.
+/// Writes one finding of `report`.
 pub(super) fn write(
     finding: &Finding,
     report: &Report,
@@ -50,7 +50,7 @@ pub(super) fn write(
         };
         let caller = outside.caller_of_wrapper().filter(|_| !has_wrapper);
         let passages: Vec<_> = finding.shown_passages().collect();
-        // Passages that begin at one of these lines are shown together with it.
+        // Passages that begin at one of these lines are shown together with that line.
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
         let itself = ("-->", frame, through, at_its_line(finding));
         let caller_of_it = |caller| (":::", caller, String::new(), "called here".to_owned());
@@ -88,7 +88,7 @@ pub(super) fn write(
         let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
         write_details([("place", unknown)], how, out)?;
     }
-    // The quoted source is more informative, and its file need not be named again.
+    // The quoted source line is more informative, and its file need not be named again.
     let is_short = finding.when.is_some_and(|when| when.of <= FEW_CALLS);
     let quotes = |what| finding.shown_passages().any(|it| it.what == what);
     let is_quoted = |label| match label {
@@ -119,13 +119,13 @@ pub(super) fn write(
     )
 }
 
-/// Returns the function of a place such as `Pool::new (src/a.rs:12)`.
+/// Returns the function in the description of a place, such as `Pool::new (src/a.rs:12)`.
 fn name(place: &str) -> &str {
     place.split(" (").next().unwrap_or_default()
 }
 
-/// Returns the text that a report shows at the line of a finding: about the failed call for a
-/// failed free, otherwise about the allocation.
+/// Returns the text that a report shows at the line of a finding. For a failed free, it describes
+/// the failed call, and otherwise the allocation.
 #[must_use]
 pub fn at_its_line(finding: &Finding) -> String {
     match &finding.failed {
@@ -134,8 +134,8 @@ pub fn at_its_line(finding: &Finding) -> String {
     }
 }
 
-/// Returns the lines below that text, each as a label and a text. The function of `test` is called
-/// `the test`.
+/// Returns the lines that follow this text, each as a label and a text. The function of `test` is
+/// called `the test`.
 #[must_use]
 pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let site = finding.shown_site();
@@ -195,8 +195,8 @@ fn allocated_at(finding: &Finding, test: &str) -> Option<String> {
     Some(format!("at {}{callers}", finding.site.location()))
 }
 
-/// For example `a heap block that was allocated in Cache::new (src/cache.rs:20) and freed in
-/// Cache::evict (src/cache.rs:37)`.
+/// Returns a text such as `a heap block that was allocated in Cache::new (src/cache.rs:20) and
+/// freed in Cache::evict (src/cache.rs:37)`.
 fn outlived(block: &Outlived) -> String {
     let allocated = block.allocated_in.as_ref();
     let allocated = allocated.map_or_else(String::new, |at| format!("allocated in {at} and "));
@@ -206,7 +206,7 @@ fn outlived(block: &Outlived) -> String {
     )
 }
 
-/// For example `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`.
+/// Returns a text such as `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`.
 fn held_by_library(library: &Library) -> String {
     let mut text = escape::name(&library.name);
     match (&library.function, &library.file) {
@@ -223,7 +223,7 @@ fn held_by_library(library: &Library) -> String {
     text
 }
 
-/// Writes a line for each label.
+/// Writes one line for each label.
 fn write_details(
     details: impl IntoIterator<Item = (&'static str, String)>,
     how: &Rendering,
@@ -236,12 +236,12 @@ fn write_details(
     Ok(())
 }
 
-/// For example `2 allocations, 1.00 MiB`.
+/// Returns a text such as `2 allocations, 1.00 MiB`.
 fn share(share: &Share) -> String {
     with_size(quantity(share.count, "allocation"), share.bytes)
 }
 
-/// For example `allocated here 8 times, freed 6 times`.
+/// Returns a text such as `allocated here 8 times, freed 6 times`.
 fn allocated(finding: &Finding) -> String {
     let shares = finding.budget.as_ref().map(|budget| &*budget.shares);
     if let Some([largest, ..]) = shares {
@@ -267,8 +267,8 @@ fn allocated(finding: &Finding) -> String {
     }
 }
 
-/// For example `3 allocated here were freed in cache::evict (src/cache.rs:37)`, or `3 allocated
-/// here by cache::fill (src/cache.rs:21) were freed in cache::evict (src/cache.rs:37)`.
+/// Returns a text such as `3 allocated here were freed in cache::evict (src/cache.rs:37)` or `3
+/// allocated here by cache::fill (src/cache.rs:21) were freed in cache::evict (src/cache.rs:37)`.
 fn sibling(others: &Sibling, finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let from = others.allocated_from.as_ref();
@@ -288,8 +288,8 @@ pub(super) const fn were(number: u64) -> &'static str {
     }
 }
 
-/// Returns other leaked resources that the same calls created, and others that the same function
-/// created.
+/// Returns sentences about other leaked resources that the same calls created, and about others
+/// that the same function created.
 fn with_it(finding: &Finding) -> Vec<String> {
     let left = finding.consequences.iter();
     let left = left.map(|it| format!("{}, which the same calls created", it.what()));
@@ -297,8 +297,8 @@ fn with_it(finding: &Finding) -> Vec<String> {
         .collect()
 }
 
-/// For example `1 stream, which Texture::new (src/a.rs:20) also created, was destroyed in
-/// Texture::drop (src/a.rs:31)`.
+/// Returns a text such as `1 stream, which Texture::new (src/a.rs:20) also created, was destroyed
+/// in Texture::drop (src/a.rs:31)`.
 fn companion(other: &Companion) -> String {
     let (created, freed) = verbs(other.resource);
     format!(
@@ -310,8 +310,8 @@ fn companion(other: &Companion) -> String {
     )
 }
 
-/// For example `calls 3 and 97 of the 100 that allocated or freed during the test`; `None` if there
-/// were no other calls, or if their order is known.
+/// Returns a text such as `calls 3 and 97 of the 100 that allocated or freed during the test`;
+/// `None` if there were no other calls, or if the order of the calls is known.
 fn when(finding: &Finding) -> Option<String> {
     let When { first, last, of } = finding.when?;
     if of <= finding.count || finding.order.is_some() {
@@ -329,8 +329,8 @@ fn when(finding: &Finding) -> Option<String> {
     ))
 }
 
-/// For example `these lines add up to the peak, reached by call 9 of the 12 that allocated or freed
-/// during the test`.
+/// Returns a text such as `these lines add up to the peak, reached by call 9 of the 12 that
+/// allocated or freed during the test`.
 fn peak(finding: &Finding) -> Option<String> {
     let When { last, of, .. } = finding.budget.as_ref()?.when?;
     Some(format!(
@@ -341,7 +341,7 @@ fn peak(finding: &Finding) -> Option<String> {
     ))
 }
 
-/// For example `, allocated by calls 3 to 97`.
+/// Returns a text such as `, allocated by calls 3 to 97`.
 fn allocated_by(share: &Share) -> String {
     let calls = share.allocated();
     calls.map_or_else(String::new, |calls| format!(", allocated by {calls}"))
@@ -355,7 +355,7 @@ fn times(number: u64) -> String {
     }
 }
 
-/// For example `the call returned CUDA_ERROR_INVALID_VALUE (1)`.
+/// Returns a text such as `this call returned CUDA_ERROR_INVALID_VALUE (1)`.
 fn refused(failed: &FailedRelease) -> String {
     format!(
         "this call returned {} ({})",
@@ -364,9 +364,9 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// For example `each of 3 rounds left 1 more (512 KiB)`, or `1, 2, 5 left after rounds 1 to 3: on
-/// average 2 more (1.00 MiB) in each`. If the count does not apply or is constant, with bytes
-/// alone: `each of 2 rounds left 4.00 KiB more`.
+/// Returns a text such as `each of 3 rounds left 1 more (512 KiB)` or
+/// `1, 2, 5 left after rounds 1 to 3: on average 2 more (1.00 MiB) in each`. If the count is the
+/// same after each round, the text contains only bytes: `each of 2 rounds left 4.00 KiB more`.
 fn rounds(finding: &Finding) -> Option<String> {
     let rounds = &finding.rounds;
     let (first, last) = (rounds.first()?, rounds.last()?);
@@ -385,7 +385,7 @@ fn rounds(finding: &Finding) -> Option<String> {
         _ => format!("{} more ({bytes})", count(more.count / steps)),
     };
     let (levels, number) = (levels.join(", "), rounds.len());
-    // The parts of an amount that are compared.
+    // These are the parts of an amount that are compared.
     let applies = |left: Left| (left.bytes, (!is_same_count).then_some(left.count));
     let mut steps = rounds.windows(2).map(|pair| pair[1].minus(pair[0]));
     Some(match steps.all(|step| applies(step) == applies(*first)) {
@@ -394,7 +394,7 @@ fn rounds(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Describes the results of further runs of the body.
+/// Describes what further runs of the body have shown.
 fn further_runs(finding: &Finding) -> Option<String> {
     let (runs, of, more, bytes) = match (finding.kind, finding.confirmed) {
         (_, Some(Confirmation::UntilShutdown)) => {
@@ -445,7 +445,8 @@ fn further_runs(finding: &Finding) -> Option<String> {
     Some(text + ": not one-time set-up")
 }
 
-/// Counts the devices in `report`, except the host, whose memory has its own names.
+/// Returns the number of devices in `report`. The host is not counted, because its memory has its
+/// own names.
 fn devices(report: &Report) -> usize {
     let tables = report.devices.iter().map(|device| device.place);
     let findings = report.findings.iter().map(|finding| finding.place);

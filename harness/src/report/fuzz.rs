@@ -1,5 +1,5 @@
-//! Fuzz targets for run files, backtraces and entries with arbitrary content: see
-//! [`crate::__fuzz`].
+//! Fuzz targets for run files, backtraces and entries with arbitrary content (see
+//! [`crate::__fuzz`]).
 
 use super::check_report::{Finding, FindingKind, Frame, Language, Owner, Site};
 use super::text::{self, Rendering};
@@ -10,7 +10,7 @@ use crate::ledger::{Kind, Layer, Place};
 use crate::suppressions::{self, Date, Pattern, Suppression};
 use crate::units::total;
 
-/// A leak whose backtrace has frames with these names, innermost first.
+/// Returns a leak whose backtrace has frames with these names, innermost first.
 pub(crate) fn leak(names: &[&str]) -> Finding {
     let frames = names.iter().map(|name| frame(name)).collect();
     let site = site_of(frames, Kind::Linear);
@@ -24,7 +24,7 @@ pub(crate) fn leak(names: &[&str]) -> Finding {
     }
 }
 
-/// Parses `OWNER|function|file|module`; each part may be missing.
+/// Parses `OWNER|function|file|module`. Each part may be missing.
 fn frame(line: &str) -> Frame {
     let mut parts = line.split('|');
     let owner = match parts.next() {
@@ -53,7 +53,7 @@ fn frame(line: &str) -> Frame {
     }
 }
 
-/// Input: a backtrace, one frame per line.
+/// The input is a backtrace, with one frame per line.
 ///
 /// # Panics
 ///
@@ -71,12 +71,13 @@ pub fn sites(input: &[u8]) {
     assert!(kept.len() <= frames.len());
     assert!(user.is_none_or(|user| user < kept.len()));
     assert!(kept.iter().all(|frame| frame.owner != Owner::Harness));
-    // The fingerprint must be a valid pattern, because the command allows findings by it.
+    // The fingerprint must be a valid pattern, because the command writes `allow` entries that
+    // contain it.
     let allowed = Pattern::new("fingerprint", &finding.site.fingerprint);
     assert!(allowed.is_ok(), "{}", finding.site.fingerprint);
 }
 
-/// Input: a run file. Whatever its content, it can be read and its reports rendered.
+/// The input is a run file. Whatever it contains, it can be read, and its reports can be rendered.
 ///
 /// # Panics
 ///
@@ -111,7 +112,8 @@ pub fn run_file(input: &[u8]) {
     }
 }
 
-/// Input: a pattern as in an attribute, a reason, and the names of a backtrace, one per line.
+/// The input is a pattern as in an attribute, a reason, and the names in a backtrace, each on its
+/// own line.
 ///
 /// # Panics
 ///

@@ -6,10 +6,11 @@ use super::summary::words;
 use crate::ledger::{Amount, Kind, Place};
 use crate::units::{amount, exact_size, listed, noun, quantity, total};
 
-/// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, allocated at src/optim.rs:88`.
+/// Returns a line such as `gpu leak: 2 allocations, 1.00 MiB on cuda:0, allocated at
+/// src/optim.rs:88`.
 ///
-/// Only the findings that decided the status are summed up. Each finding, when displayed, is a line
-/// of its own.
+/// The line sums up only the findings that determined the status. To get a line about a single
+/// finding, format that finding.
 ///
 /// ```
 /// use gpu_leak_check::{Scope, report::headline};
@@ -55,12 +56,13 @@ pub fn headline(report: &Report) -> String {
             format!("gpu leak check: {}", escape::sentence(what))
         }
         CheckStatus::Aborted => format!("{status}: the process ended inside the test"),
-        // For example `clean`.
+        // The result is the status alone, for example `clean`.
         _ => status,
     }
 }
 
-/// The status and, if there is no result, the code of the reason: `inconclusive (no probe)`.
+/// Returns the status and, if there is no result, the reason's code, as in
+/// `inconclusive (no probe)`.
 pub(super) fn status(report: &Report) -> String {
     let name = report.status.name();
     let why = report.reason.as_ref();
@@ -70,7 +72,7 @@ pub(super) fn status(report: &Report) -> String {
     )
 }
 
-/// For example `1.50 MiB on cuda:0, max_allocated is 1.00 MiB`.
+/// Returns a text such as `1.50 MiB on cuda:0, max_allocated is 1.00 MiB`.
 fn budgets(findings: &[&Finding]) -> String {
     let budget = |finding: &&Finding| {
         let budget = finding.budget.as_ref()?;
@@ -89,7 +91,7 @@ fn budgets(findings: &[&Finding]) -> String {
     listed(&findings.iter().filter_map(budget).collect::<Vec<_>>())
 }
 
-/// For example `2 allocations, 1.00 MiB on cuda:0 and 1 stream on cuda:1`.
+/// Returns a text such as `2 allocations, 1.00 MiB on cuda:0 and 1 stream on cuda:1`.
 fn amounts(findings: &[&Finding]) -> String {
     let mut amounts: Vec<((Sort, Place), Amount)> = Vec::new();
     for finding in findings {
@@ -110,7 +112,7 @@ fn amounts(findings: &[&Finding]) -> String {
     listed(&texts.collect::<Vec<_>>())
 }
 
-/// The groups into which the findings of a place are summed up.
+/// The groups in which the findings of a place are summed up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
     Allocations,
@@ -127,7 +129,7 @@ fn text(sort: Sort, place: Place, sum: Amount) -> String {
     format!("{what} on {}", escape::name(&place.to_string()))
 }
 
-/// For example `1 free returned CUDA_ERROR_INVALID_VALUE (1)`.
+/// Returns a text such as `1 free returned CUDA_ERROR_INVALID_VALUE (1)`.
 fn failures(findings: &[&Finding]) -> String {
     let frees = quantity(total(findings.iter().map(|finding| finding.count)), "free");
     let failed = findings.iter().find_map(|finding| finding.failed.as_ref());
@@ -141,7 +143,7 @@ fn failures(findings: &[&Finding]) -> String {
     }
 }
 
-/// For example `at src/optim.rs:88 and 2 other places`.
+/// Returns a text such as `at src/optim.rs:88 and 2 other places`.
 fn places(findings: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in findings {

@@ -1,10 +1,10 @@
-//! Describes the places of the program that still refer to a leaked resource.
+//! Describes the places in the program that still refer to a leaked resource.
 
 use super::check_report::{Enclosing, Ended, Finding, Holder, HolderKind, HolderRoot};
 use super::escape;
 use crate::units::{listed, quantity};
 
-/// Returns for example `static optim::STATE, through 2 heap blocks, and the stack of thread
+/// Returns a text such as `static optim::STATE, through 2 heap blocks, and the stack of thread
 /// worker-3, in train::work`, or `None` if no holder is known.
 #[must_use]
 pub fn held_by(finding: &Finding) -> Option<String> {
@@ -37,7 +37,7 @@ fn described(holder: &Holder) -> String {
     text + &facts(&holder.root)
 }
 
-/// Says what uses a static, or what the thread of a stack does.
+/// Returns a text that says what uses a static, or what the thread of a stack is doing.
 fn facts(root: &HolderRoot) -> String {
     if !root.used_in.is_empty() {
         return format!("; used in {}", root.used_in.join(", "));
@@ -56,7 +56,8 @@ fn facts(root: &HolderRoot) -> String {
     }
 }
 
-/// For example `freed only because its context was destroyed, in App::close (src/app.rs:40)`.
+/// Returns a text such as `freed only because its context was destroyed, in App::close
+/// (src/app.rs:40)`.
 pub(super) fn ended_in(ended: &Ended) -> String {
     match &ended.at {
         Some(at) => format!("{}, in {at}", ended.how),
@@ -64,8 +65,8 @@ pub(super) fn ended_in(ended: &Ended) -> String {
     }
 }
 
-/// For example `only a cycle of 2 heap blocks that nothing else points to, allocated in Node::new
-/// (src/node.rs:20)`.
+/// Returns a text such as `only a cycle of 2 heap blocks that nothing else points to, allocated in
+/// Node::new (src/node.rs:20)`.
 fn only(enclosing: &Enclosing, of: u64) -> String {
     let blocks = quantity(enclosing.blocks.into(), "heap block");
     let places = allocated_in(&enclosing.allocated_in);
@@ -89,7 +90,7 @@ fn allocated_in(places: &[String]) -> String {
     }
 }
 
-/// For example `static optim::STATE`.
+/// Returns a text such as `static optim::STATE`.
 pub(super) fn root(root: &HolderRoot) -> String {
     let name = root.name.as_deref().map(escape::name).unwrap_or_default();
     let thread = root.thread.as_deref().map(escape::name);

@@ -1,4 +1,4 @@
-//! Advice to the user on each kind of finding.
+//! Advice to the user about each kind of finding.
 
 use super::check_report::{
     CheckStatus, Finding, FindingKind, Frame, HolderKind, Limit, MeantToStay, Passage, PassageKind,
@@ -10,13 +10,13 @@ use crate::units::{literal, total};
 use gpu_leak_core::ledger::sticky_error;
 use gpu_leak_core::report::begins_in_test;
 
-/// How many different remedies a report gives for findings of one kind.
+/// The largest number of different remedies in a report for findings of one kind.
 const MOST_REMEDIES: usize = 3;
-/// How many callers of a free a remedy names.
+/// The largest number of callers of a free that a remedy names.
 const MOST_CALLERS: usize = 2;
 
-/// Returns one or two sentences for the reason why `report` is inconclusive, if it is, and for each
-/// kind of finding, worst first.
+/// Returns the advice for a report: one or two sentences for the reason why it is inconclusive, if
+/// it is, and for each kind of finding, worst first.
 #[must_use]
 pub fn help(report: &Report) -> Vec<String> {
     let mut kinds: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
@@ -30,8 +30,8 @@ pub fn help(report: &Report) -> Vec<String> {
     reason.chain(remedies).collect()
 }
 
-/// Returns what to do about the resources in findings of this kind: a sentence for all findings, or
-/// one for each remedy.
+/// Returns what to do about the resources in findings of this kind. The result is one sentence for
+/// all of these findings, or one sentence for each remedy.
 fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
     if let (FindingKind::Leaked, Some(entry)) = (kind, exceeded) {
@@ -70,8 +70,8 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     remedies
 }
 
-/// Returns what to do about a finding, judging by the most certain of its known causes; `None` if
-/// no cause is known. `one` says whether the findings are about one resource.
+/// Returns what to do about a finding, based on the most certain of its known causes; `None` if no
+/// cause is known. `one` says whether the findings are about a single resource.
 fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String> {
     let (it, these) = if one {
         ("it", "this one")
@@ -115,7 +115,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
             .map_or_else(String::new, |at| format!(": {}", nearest(at)));
         return Some(format!("free {it} before that context or device ends{at}"));
     }
-    // A block that the test itself dropped says little about the cause.
+    // If the test itself dropped a block, that says little about the cause.
     let mut outlived = finding.outlived.iter();
     let owner = outlived.find(|it| !begins_in_test(&it.freed_at));
     let others = |are_alike: bool| {
@@ -186,12 +186,12 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
     })
 }
 
-/// Returns the innermost of a chain of callers.
+/// Returns the innermost caller in a chain of callers.
 fn innermost(callers: &str) -> &str {
     callers.split(" ← ").next().unwrap_or_default()
 }
 
-/// Returns the inner end of a chain of callers.
+/// Returns the innermost part of a chain of callers.
 fn nearest(callers: &str) -> String {
     callers
         .split(" ← ")
@@ -228,7 +228,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 .to_owned()
         }
         FindingKind::Retained => {
-            // If there is a worse finding, its help already names the options.
+            // If there is a worse finding, its advice already names the options.
             let is_worst = report.status == CheckStatus::Found(kind);
             let option = match is_worst {
                 true => meant_to_stay(report),
@@ -276,7 +276,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
              this is reported, but it is not a failure"
                 .to_owned()
         }
-        // An allowed finding needs no help.
+        // An allowed finding needs no advice.
         _ => return None,
     };
     Some(text)
@@ -287,7 +287,7 @@ fn breaks_a_context(report: &Report) -> bool {
     failed.any(|failed| sticky_error(failed.code).is_some())
 }
 
-/// Returns how to release memory in Python, if a backtrace has Python frames.
+/// Returns how to free memory in Python, if a backtrace has Python frames.
 fn python(report: &Report, kind: FindingKind) -> &'static str {
     let mut found = report.findings.iter().filter(|it| it.kind == kind);
     let is_python = |finding: &Finding| {
@@ -303,7 +303,8 @@ fn python(report: &Report, kind: FindingKind) -> &'static str {
     }
 }
 
-/// Returns `; if it is meant to stay: …`, if some options would have made the check pass.
+/// Returns `; if it is meant to stay: …` if there are options with which the check would have
+/// passed.
 fn meant_to_stay(report: &Report) -> String {
     report
         .meant_to_stay
@@ -313,7 +314,7 @@ fn meant_to_stay(report: &Report) -> String {
         })
 }
 
-/// Returns the function that all findings of `kind` come from.
+/// Returns the function that all findings of `kind` have in common.
 fn function(report: &Report, kind: FindingKind) -> Option<&str> {
     let of_kind = report.findings.iter().filter(|it| it.kind == kind);
     Finding::common_functions(&of_kind.collect::<Vec<_>>())

@@ -1,6 +1,6 @@
-//! Replaces the frames of an interpreter with the lines of the interpreted program. The
-//! interpreter's work between two lines, or between a line and a compiled function, does not help
-//! the reader, and its functions have different names in every release.
+//! Replaces the frames of an interpreter with the lines of the interpreted program. What the
+//! interpreter does between two lines, or between a line and a compiled function, does not help the
+//! reader, and its functions have different names in every release.
 
 use super::check_report::Frame;
 
@@ -8,16 +8,18 @@ use super::check_report::Frame;
 #[derive(Clone, Debug)]
 pub(super) struct ScriptFrame {
     pub(super) frame: Frame,
-    /// Whether compiled code started the evaluation that this line is part of.
+    /// Whether the line belongs to the outermost function of an evaluation that compiled code
+    /// started.
     pub(super) outermost: bool,
 }
 
-/// Returns `native`, innermost first, with the lines of `script` instead of the interpreter's
-/// frames.
+/// Returns the frames `native`, innermost first, with the lines of `script` in place of the
+/// interpreter's frames.
 ///
-/// Each of the interpreter's evaluation loops covers the lines up to an outermost one. Lines
-/// without a loop, because outer native frames are cut off or the interpreter has no symbols, are
-/// placed after the interpreter's innermost frame, or at the end.
+/// Each frame of the interpreter's evaluation loop stands for the lines up to and including an
+/// outermost line. If outer native frames are cut off or the interpreter has no symbols, there are
+/// lines without a frame of the loop. These are placed after the interpreter's innermost frame or,
+/// if there is none, at the end.
 pub(super) fn interleaved(native: Vec<Frame>, script: Vec<ScriptFrame>) -> Vec<Frame> {
     if script.is_empty() {
         return native;
@@ -49,14 +51,16 @@ pub(super) fn interleaved(native: Vec<Frame>, script: Vec<ScriptFrame>) -> Vec<F
     frames
 }
 
-/// Whether this is CPython's evaluation loop.
+/// Whether this frame is CPython's evaluation loop.
 fn is_loop(frame: &Frame) -> bool {
     let function = frame.function.as_deref().unwrap_or_default();
-    // Parts that the compiler split off have a suffix after a dot.
+    // If the compiler has split off a part of a function, the name of that part has a suffix after
+    // a dot.
     function.split('.').next() == Some("_PyEval_EvalFrameDefault")
 }
 
-/// Whether the frame belongs to CPython: `libpython3.12.so.1.0`, or `python3.12` itself.
+/// Whether the frame belongs to CPython, which is in a library such as `libpython3.12.so.1.0` or in
+/// the program `python3.12`.
 fn is_interpreter(frame: &Frame) -> bool {
     let module = frame.module.as_deref().unwrap_or_default();
     let name = module.strip_prefix("lib").unwrap_or(module);

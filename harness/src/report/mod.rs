@@ -1,7 +1,7 @@
 //! Turns a finished check into text for people and data for programs.
 //!
-//! [`check_report`] has the data of a finished check, which is the only input of the renderers.
-//! [`run_file`] reads the files that the processes of a run wrote.
+//! [`check_report`] defines the data of a finished check, which is the only input of the renderers.
+//! [`run_file`] reads the files that the processes of a run have written.
 
 pub(crate) mod again;
 pub mod check_report;
@@ -36,7 +36,7 @@ pub use help::help;
 pub use sources::Sources;
 pub use style::Style;
 
-// Used by the command and by the tests of this crate.
+// The command and the tests of this crate use these items.
 #[doc(hidden)]
 pub use self::{
     finding::{at_its_line, details},
@@ -51,6 +51,6 @@ pub use self::{
 #[doc(hidden)]
 pub use gpu_leak_core::escape;
 
-// The search for holders classifies names with these.
+// The search for holders uses these functions to classify names.
 #[cfg(feature = "holders")]
 pub(crate) use self::owner::{is_cuda_function, is_cuda_library};

@@ -1,21 +1,21 @@
-//! Decides whose code a frame is.
+//! Determines to whom the code of a frame belongs.
 //!
-//! The source file decides if there is one. Without line tables only the module and the first words
-//! of the symbol are known.
+//! If the source file is known, it determines the owner. Without line tables, only the module and
+//! the first words of the symbol are known.
 
 use super::check_report::Owner;
 use super::debug_info::Symbol;
 use crate::call_site::libraries::{self, Role};
 use crate::capture::modules::Module;
 
-/// Returns the owner of the frame with this symbol in `module`, the library or program that
-/// contains it.
+/// Returns the owner of the frame with this symbol. `module` is the library or program that
+/// contains the frame.
 pub(super) fn owner(module: Option<&Module>, symbol: &Symbol) -> Owner {
     let name = module.map_or("", Module::name);
     if is_cuda_library(name) {
         return Owner::Cuda;
     }
-    // This library has no line tables, and contains std as well.
+    // This library has no line tables, and it also contains std.
     if name.starts_with("libgpu_leak_inject") {
         return Owner::Harness;
     }
@@ -42,8 +42,8 @@ pub(super) fn of_python(file: &str) -> Owner {
     }
 }
 
-/// Whether torch.compile has written `file`: in its cache, the directory of a file is named after
-/// the second and third letter of the file's name, which is a hash that begins with `c`
+/// Whether torch.compile has written `file`. In its cache, the name of a file is a hash that begins
+/// with `c`, and the file's directory is named after the second and third letter of that name
 /// ([`torch._inductor.codecache.get_path`](https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_inductor/codecache.py)).
 fn is_made_by_torch_compile(file: &str) -> bool {
     let mut parts = file.rsplit('/');
@@ -57,8 +57,8 @@ fn is_made_by_torch_compile(file: &str) -> bool {
     hash.is_some_and(|hash| directory == hash.get(1..3))
 }
 
-/// Whether `file` is in Python's standard library: below `lib/python3.12` or in
-/// `lib/python312.zip`.
+/// Whether `file` is in Python's standard library, which is below a directory such as
+/// `lib/python3.12` or in a file such as `lib/python312.zip`.
 fn is_python_library(file: &str) -> bool {
     file.split_once("/lib/python3").is_some_and(|(_, rest)| {
         let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -66,7 +66,7 @@ fn is_python_library(file: &str) -> bool {
     })
 }
 
-/// Whether a library of this name is one of NVIDIA's.
+/// Whether a library with this name is one of NVIDIA's.
 pub(crate) fn is_cuda_library(name: &str) -> bool {
     libraries::of_file(name).is_some_and(|library| library.role != Role::Other)
 }
@@ -87,9 +87,9 @@ fn of_file(file: &str, module: Option<&Module>) -> Owner {
     }
 }
 
-/// Whether `file` is in the `src` directory of this crate, `gpu-leak-core`, `gpu-leak-interpose` or
-/// `gpu-leak-hooks`. The whole repository is not matched, because tests and examples in it count as
-/// user code.
+/// Whether `file` is in the `src` directory of this crate, of `gpu-leak-core`, of
+/// `gpu-leak-interpose` or of `gpu-leak-hooks`. Other files in the repository do not count, because
+/// its tests and examples are user code.
 fn is_harness_source(file: &str) -> bool {
     let ours = file
         .strip_prefix(env!("CARGO_MANIFEST_DIR"))
@@ -117,23 +117,23 @@ fn is_harness_source(file: &str) -> bool {
 }
 
 fn is_std_source(file: &str) -> bool {
-    // The path in Debian's build: `/usr/src/rustc-1.85.0/library/core/src/option.rs`.
+    // In Debian's build, a path is of the form `/usr/src/rustc-1.85.0/library/core/src/option.rs`.
     let of_distribution = file.strip_prefix("/usr/src/rustc-");
-    // The sources of std as distributed and with the rust-src component, and the dependencies of
-    // std.
+    // These are the sources of std, both as distributed and in the rust-src component, and the
+    // dependencies of std.
     (file.starts_with("/rustc/") && file.contains("/library/"))
         || of_distribution.is_some_and(|rest| rest.contains("/library/"))
         || file.contains("/lib/rustlib/src/")
         || file.starts_with("/rust/deps/")
 }
 
-/// Whether `file` is the header of CUDA's toolkit with templates around functions of the runtime,
-/// such as `cudaMalloc<int>`, wherever the toolkit is installed.
+/// Whether `file` is the header in CUDA's toolkit that defines templates around functions of the
+/// runtime, such as `cudaMalloc<int>`. The toolkit may be installed anywhere.
 fn is_cuda_runtime_header(file: &str) -> bool {
     file.ends_with("/include/cuda_runtime.h")
 }
 
-/// Whether `file` belongs to the C++ libraries that come with CUDA's toolkit.
+/// Whether `file` belongs to the C++ libraries in CUDA's toolkit.
 fn is_cuda_header_library(file: &str) -> bool {
     ["/include/thrust/", "/include/cub/", "/include/cccl/"]
         .iter()
@@ -144,10 +144,11 @@ fn is_dependency_source(file: &str) -> bool {
     let directories: Vec<&str> = file.split('/').collect();
     directories.windows(3).any(|path| match path {
         [".cargo", "registry" | "git", _] => true,
-        // The same two directories below any CARGO_HOME: the name after them ends with a hash.
+        // These are the directories of the registry and of git checkouts below any CARGO_HOME. The
+        // name of the directory inside them ends with a hash.
         ["registry", "src", host] => ends_in_hash(host),
         ["git", "checkouts", repository] => ends_in_hash(repository),
-        // A `vendor` among a package's sources is a module of that package.
+        // If `vendor` is among a package's sources, it is a module of that package.
         [parent, "vendor", _] => *parent != "src",
         _ => false,
     }) || file.starts_with("vendor/")
@@ -169,14 +170,16 @@ fn of_symbol(function: &str) -> Owner {
         Some("std" | "core" | "alloc" | "test") => Owner::Std,
         Some(_) => Owner::User,
         None if is_cuda_function(function) => Owner::Cuda,
-        // Calls that the compiler inserts for std: `__rust_try` is under every `catch_unwind`.
+        // The compiler inserts calls to these functions for std. For example, every `catch_unwind`
+        // calls `__rust_try`.
         None if function.starts_with("__rust_") => Owner::Std,
         None => Owner::Native,
     }
 }
 
-/// Whether `function` is one of NVIDIA's, which may be linked into the program statically:
-/// `cudaMalloc`, `cuMemAlloc_v2`, `__cudart812`, `libcudart_static_5382…`, `cublasCreate_v2`.
+/// Whether `function` is one of NVIDIA's functions, which may be statically linked into the
+/// program, such as `cudaMalloc`, `cuMemAlloc_v2`, `__cudart812`, `libcudart_static_5382…` or
+/// `cublasCreate_v2`.
 pub(crate) fn is_cuda_function(function: &str) -> bool {
     let name = function
         .strip_prefix("cuda")

@@ -4,13 +4,13 @@ use super::check_report::{Peak, Share};
 use super::escape;
 use crate::units::{exact_size, quantity, total};
 
-/// How many source lines of a peak are shown.
+/// The largest number of source lines of a peak that are shown.
 const MAX_LINES: usize = 20;
-/// How many groups of allocations that could share a buffer are shown.
+/// The largest number of groups of allocations that could share a buffer that are shown.
 const MAX_REUSABLE: usize = 5;
 
-/// Returns the lines about a peak: a sentence, then the source lines in columns, and which
-/// allocations one buffer could have served.
+/// Returns the lines about a peak: a sentence, the source lines in columns, and which allocations
+/// could share one buffer.
 #[must_use]
 pub fn peak_lines(peak: &Peak) -> Vec<String> {
     let rows: Vec<_> = peak.lines.iter().take(MAX_LINES).map(columns).collect();
@@ -42,7 +42,8 @@ pub fn peak_lines(peak: &Peak) -> Vec<String> {
     lines
 }
 
-/// The bytes, the number of allocations, the source line, and when they were allocated.
+/// Returns four columns: the bytes, the number of allocations, the source line, and when the
+/// allocations were made.
 #[must_use]
 pub fn columns(share: &Share) -> [String; 4] {
     [

@@ -1,7 +1,7 @@
-//! Shortens the places that a text names.
+//! Shortens the places in a text, such as `Pool::new (src/a.rs:12)`.
 
-/// Returns `Pool::new (:12) ← run (src/b.rs:40)` for `Pool::new (src/a.rs:12) ← run (src/b.rs:40)`
-/// and the file `src/a.rs`: a place in that file is reduced to its line.
+/// Reduces each place in the file `file` to its line. For example, with `src/a.rs`, the text
+/// `Pool::new (src/a.rs:12) ← run (src/b.rs:40)` becomes `Pool::new (:12) ← run (src/b.rs:40)`.
 pub(super) fn in_file(text: &str, file: Option<&str>) -> String {
     match file {
         Some(file) => text.replace(&format!(" ({file}:"), " (:"),
@@ -9,9 +9,10 @@ pub(super) fn in_file(text: &str, file: Option<&str>) -> String {
     }
 }
 
-/// Returns `Pool::new (src/a.rs:12) ← run (:40)` for `Pool::new (src/a.rs:12) ← run (src/a.rs:40)`,
-/// and omits the file entirely if it is `known`. Returns the text unchanged if its places are in
-/// several files.
+/// If all places in `text` are in one file, names that file only once, or not at all if it is
+/// `known`. For example, `Pool::new (src/a.rs:12) ← run (src/a.rs:40)` becomes
+/// `Pool::new (src/a.rs:12) ← run (:40)`. If the places are in several files, returns the text
+/// unchanged.
 pub(super) fn with_one_file_once(text: &str, known: Option<&str>) -> String {
     let places = text.split(" (").filter_map(|part| {
         let (file, line) = part.split_once(')')?.0.rsplit_once(':')?;

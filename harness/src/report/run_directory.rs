@@ -1,4 +1,5 @@
-//! The directory that the processes of one run share, and the removal of old ones.
+//! The directory that the processes of one run share, and the removal of the directories of old
+//! runs.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -9,11 +10,12 @@ use super::run_file::SNAPSHOT;
 
 /// How many runs are kept.
 const KEPT: usize = 10;
-/// The file that marks a directory as a run's. Directories without it are never removed.
+/// The file that marks a directory as that of a run. Directories without this file are never
+/// removed.
 const MARKER: &str = ".gpu-leak-check-run";
 /// The extension of a snapshot's file while it is being written.
 pub(super) const UNFINISHED: &str = "unfinished";
-/// The longest name, in bytes; file systems allow 255.
+/// The largest length of a name in bytes. File systems allow 255 bytes.
 const LONGEST_NAME: usize = 100;
 
 /// The directory of a run, which need not exist yet.
@@ -21,13 +23,12 @@ const LONGEST_NAME: usize = 100;
 pub(super) struct RunDirectory {
     /// The directory that contains one directory per run.
     pub(super) base: PathBuf,
-    /// This run's name.
     pub(super) run: String,
 }
 
 impl RunDirectory {
-    /// Creates a new file in the directory for process `pid` of the program `binary`. If the
-    /// directory is new, the oldest run is removed.
+    /// Creates a new file in the directory, for process `pid` of the program `binary`. If the
+    /// directory is new, removes the oldest run.
     pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<PathBuf> {
         let directory = self.base.join(&self.run);
         fs::create_dir_all(&self.base)?;
@@ -44,7 +45,7 @@ impl RunDirectory {
         Ok(path)
     }
 
-    /// Keeps the newest runs and removes the others. Other processes may do the same at the same
+    /// Keeps the newest runs and removes all others. Several processes may do this at the same
     /// time, so missing files and failed removals are ignored.
     fn remove_old_runs(&self) {
         let Ok(entries) = fs::read_dir(&self.base) else {
@@ -52,7 +53,7 @@ impl RunDirectory {
         };
         let mut others: Vec<(SystemTime, PathBuf)> = entries
             .flatten()
-            // Symbolic links are skipped: they may lead anywhere.
+            // Symbolic links are skipped, because they may lead anywhere.
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
             .filter(|entry| entry.file_name() != self.run.as_str())
             .filter(|entry| entry.path().join(MARKER).is_file())
@@ -65,8 +66,8 @@ impl RunDirectory {
     }
 }
 
-/// Prepares the run `name` in `base` and returns the name of its directory. An earlier run of this
-/// name is removed, so that the two are not mixed.
+/// Prepares the run `name` in `base` and returns the name of its directory. An earlier run with
+/// this name is removed, so that the two are not mixed.
 ///
 /// # Errors
 ///
@@ -88,7 +89,7 @@ pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
     Ok(name)
 }
 
-/// Removes the files that this program wrote, then the directory if it is empty.
+/// Removes the files that this program has written, and then the directory if it is empty.
 fn remove(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
@@ -99,18 +100,19 @@ fn remove(directory: &Path) {
         end.is_some_and(|end| end == "jsonl" || end == SNAPSHOT || end == UNFINISHED)
     };
     for path in written.filter(is_ours) {
-        // Best effort: another process may be faster, and a leftover file does no harm.
+        // An error is ignored, because another process may have removed the file, and a leftover
+        // file does no harm.
         let _ = fs::remove_file(path);
     }
-    // The marker is removed only if nothing else is left: the user's files stay.
+    // The marker is removed only if nothing else is left, so the user's own files stay.
     let is_last = fs::read_dir(directory).is_ok_and(|entries| entries.count() == 1);
     if is_last && fs::remove_file(directory.join(MARKER)).is_ok() {
         let _ = fs::remove_dir(directory);
     }
 }
 
-/// Writes the marker as a new file. An existing file is never opened: in a directory that others
-/// can write to, it could be a link to any file.
+/// Writes the marker as a new file. An existing file is never opened, because in a directory to
+/// which others can write, it could be a link to any file.
 fn mark(directory: &Path) -> io::Result<()> {
     let marker = OpenOptions::new()
         .write(true)
@@ -123,7 +125,8 @@ fn mark(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a file with this name or a numbered one: in a long run, process ids are reused.
+/// Creates a file with this name or, if it exists, with a number added to the name. In a long run,
+/// process ids are reused.
 fn new_file(directory: &Path, name: &str) -> io::Result<PathBuf> {
     let mut path = directory.join(format!("{name}.jsonl"));
     for copy in 2.. {
@@ -136,8 +139,9 @@ fn new_file(directory: &Path, name: &str) -> io::Result<PathBuf> {
     unreachable!("the directory has fewer files than there are suffixes to try")
 }
 
-/// Returns the name of this run: `GPU_LEAK_CHECK_RUN` or `NEXTEST_RUN_ID`, or else a name made from
-/// the parent process, which is the same `cargo test` for all programs of a run.
+/// Returns the name of this run. It is taken from `GPU_LEAK_CHECK_RUN` or `NEXTEST_RUN_ID`. If
+/// neither is set, it is made from the parent process, which is the same `cargo test` for all
+/// programs of a run.
 pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
     let given = ["GPU_LEAK_CHECK_RUN", "NEXTEST_RUN_ID"]
         .into_iter()
@@ -148,7 +152,8 @@ pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
     }
 }
 
-/// Returns the parent's process id and start time; ids alone are reused.
+/// Returns the parent's process id and start time. The id alone would not suffice, because ids are
+/// reused.
 fn parent_name() -> String {
     #[cfg(unix)]
     let parent = std::os::unix::process::parent_id();
@@ -163,13 +168,14 @@ fn parent_name() -> String {
 
 /// Returns field 22 of
 /// [proc_pid_stat(5)](https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html). Field 2 is a
-/// name in parentheses that can contain anything, so fields are counted from its end.
+/// name in parentheses that can contain anything, so the fields after it are counted from the last
+/// parenthesis.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
 }
 
-/// Converts `name` to a single file name, which can be neither a path nor a hidden file.
+/// Converts `name` to the name of a file that is not hidden. The result is never a path.
 pub(super) fn file_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let plain = name.chars().map(|c| if is_plain(c) { c } else { '_' });

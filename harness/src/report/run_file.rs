@@ -1,8 +1,8 @@
 //! The run file of one process: one JSON object per line, for programs.
 //!
-//! The first line is a header. Each check adds `began` before its body and `verdict` after it, so
-//! that a test that took down the process can be named. Fields and records may be added within a
-//! schema version; readers ignore unknown ones.
+//! The first line is a header. Each check adds a line `began` before its body and a line `verdict`
+//! after it, so that a test that took down the process can be named. Fields and records may be
+//! added within a schema version. Readers ignore those that they do not know.
 //!
 //! `docs/schema/run-1.json` is the JSON Schema of these types.
 
@@ -20,7 +20,8 @@ use crate::units;
 /// The version of the format, which is raised when a reader of the old version would misunderstand
 /// the file.
 pub const SCHEMA: u32 = 1;
-/// The extension that replaces that of the process's file for its newest snapshot.
+/// The extension of the file with the newest snapshot of a process. It replaces the extension of
+/// the process's own file.
 pub(super) const SNAPSHOT: &str = "snapshot";
 
 /// One line.
@@ -35,7 +36,8 @@ pub enum Record<'a> {
     Began(Began),
     /// A check is over.
     Verdict(&'a Report),
-    /// Allocations by threads outside every check while a check ran; absent if there were none.
+    /// Allocations that threads outside every check made while a check ran. Absent if there were
+    /// none.
     Unowned(Unowned),
     /// Threads that ran unchecked in this process and created something.
     Unchecked(Unchecked),
@@ -47,7 +49,8 @@ pub enum Record<'a> {
     Snapshot(&'a ProcessSnapshot),
     /// The summary of this process has reported a check that did not end.
     Aborted(Aborted),
-    /// The following lines could not be written, as on a full disk. This is always the last line.
+    /// The lines after this one could not be written, for example because the disk was full. This
+    /// is always the last line.
     Lost(Lost),
 }
 
@@ -55,20 +58,20 @@ pub enum Record<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
-    /// [`SCHEMA`] of the writer.
+    /// The version of the format that the writer used ([`SCHEMA`]).
     pub schema: u32,
-    /// The writer's release.
+    /// The release of gpu-leak-check that wrote the file.
     pub version: String,
-    /// The run it belongs to; the name of the file's directory.
+    /// The run to which the process belongs, which is also the name of the file's directory.
     pub run: String,
     /// The process ID.
     pub pid: u32,
     /// The program's path.
     pub executable: String,
-    /// When the file was created: milliseconds since 1970 in UTC.
+    /// When the file was created, in milliseconds since 1970 in UTC.
     pub started_ms: u64,
-    /// The scope of `pid`: this boot of the machine and its process namespace. None if it is
-    /// unknown.
+    /// Where `pid` is valid: in this boot of the machine, and in this process namespace. None if
+    /// that is unknown.
     #[serde(default)]
     pub pid_space: Option<String>,
     /// Which attempt at its test the process is, if a runner starts a process for each attempt.
@@ -85,27 +88,27 @@ pub struct Header {
 pub struct Environment {
     /// The name of the machine.
     pub host: Option<String>,
-    /// The release of NVIDIA's driver on it: `580.159.04`.
+    /// The release of NVIDIA's driver on the machine, such as `580.159.04`.
     pub driver: Option<String>,
     /// The commit of the sources, if they are in a git repository.
     pub commit: Option<String>,
 }
 
-/// One of several attempts at a test; the last one decides.
+/// One of several attempts at a test. The last attempt determines the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Attempt {
-    /// The test, as the runner calls it: `optim::train frees_everything`.
+    /// The runner's name for the test, such as `optim::train frees_everything`.
     pub test: String,
-    /// Which attempt, from 1.
+    /// The number of the attempt, counted from 1.
     pub number: u32,
-    /// The round of a stress run, counted by the runner. Each round counts separately.
+    /// The round of a stress run, as numbered by the runner. Each round has its own attempts.
     #[serde(default)]
     pub round: Option<u32>,
 }
 
 impl Header {
-    /// Returns when the file was created: `2026-11-23 11:43 UTC`.
+    /// Returns when the file was created, in the form `2026-11-23 11:43 UTC`.
     #[must_use]
     pub fn started(&self) -> String {
         let minutes = self.started_ms / 60_000;
@@ -114,19 +117,19 @@ impl Header {
         format!("{} {hour:02}:{minute:02} UTC", Date::from_days(days))
     }
 
-    /// Whether the process is still running. `None` if this is unknown, because the file was written
-    /// on another machine or in another process namespace.
+    /// Whether the process is still running; `None` if this is unknown, because the file was
+    /// written on another machine or in another process namespace.
     #[must_use]
     pub fn is_running(&self) -> Option<bool> {
         let here = pid_space()?;
         if self.pid_space.as_ref() != Some(&here) {
             return None;
         }
-        // Process ids are reused, so the program must be the same too.
+        // Process ids are reused, so the program must also be the same.
         let program = std::fs::read_link(format!("/proc/{}/exe", self.pid));
         Some(program.is_ok_and(|program| {
             let program = program.to_string_lossy();
-            // It may have been rebuilt in the meantime.
+            // The program may have been rebuilt in the meantime.
             program.trim_end_matches(" (deleted)") == self.executable
         }))
     }
@@ -157,9 +160,9 @@ pub struct Began {
 pub struct Unowned {
     /// The check that was running.
     pub test: String,
-    /// How many allocations.
+    /// The number of allocations.
     pub count: u64,
-    /// How many bytes.
+    /// The number of bytes in these allocations.
     pub bytes: u64,
 }
 
@@ -182,16 +185,16 @@ pub struct Late {
     pub file: String,
     /// The line in that file.
     pub line: u32,
-    /// How many resources.
+    /// The number of these resources.
     pub count: u64,
-    /// How many bytes in all.
+    /// The number of bytes in these resources.
     pub bytes: u64,
-    /// The time from the verdict to the last of these frees.
+    /// The time from the verdict to the last of these frees, in milliseconds.
     pub late_ms: u64,
 }
 
 impl Late {
-    /// Returns a sentence about it.
+    /// Returns a sentence about the late frees.
     #[must_use]
     pub fn sentence(&self) -> String {
         format!(
@@ -209,11 +212,11 @@ impl Late {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProcessSnapshot {
-    /// Why it was taken: `tick`, `exit`, or the name of a signal.
+    /// Why the snapshot was taken: `tick`, `exit`, or the name of a signal.
     pub cause: String,
-    /// How long after the check began.
+    /// The time from the beginning of the check to the snapshot, in milliseconds.
     pub after_ms: u64,
-    /// The resources that were live then.
+    /// A report about the resources that were live at that moment.
     pub report: Report,
 }
 
@@ -231,12 +234,12 @@ pub struct Aborted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Lost {
-    /// The system's message.
+    /// The system's error message.
     pub why: String,
 }
 
 impl Record<'_> {
-    /// Returns the line with its line break.
+    /// Returns the record as a line, including the line break.
     ///
     /// # Errors
     ///
@@ -253,11 +256,11 @@ impl Record<'_> {
 pub struct RunFile {
     /// The header; `None` if not even that line is complete.
     pub header: Option<Header>,
-    /// The checks that finished, in that order.
+    /// The reports of the checks that finished, in the order in which they finished.
     pub reports: Vec<Report>,
     /// The checks that did not finish.
     pub aborted: Vec<Began>,
-    /// Allocations that belong to no check, by the check that ran at the same time.
+    /// Allocations that belong to no check, each with the check that ran at the same time.
     pub unowned: Vec<Unowned>,
     /// The names of the threads that ran unchecked and created something.
     pub unchecked: Vec<String>,
@@ -265,20 +268,21 @@ pub struct RunFile {
     pub late: Vec<Late>,
     /// Aborted checks of this or another process that this process has reported.
     pub reported_aborted: Vec<Aborted>,
-    /// The newest snapshot of the process; only if its check did not finish.
+    /// The newest snapshot of the process, if its check did not finish.
     pub snapshot: Option<ProcessSnapshot>,
-    /// Whether the last line is incomplete, because the process ended while writing or the disk was
-    /// full.
+    /// Whether the last line is incomplete, because the process ended while writing it or the disk
+    /// was full.
     pub torn: bool,
-    /// The checks that finished but whose results are not in the file.
+    /// The checks that finished but whose results are missing from the file.
     pub lost: Vec<Began>,
-    /// Why the rest could not be written, if the process could still record it.
+    /// Why the rest could not be written, if the process was still able to record the reason.
     pub lost_why: Option<String>,
     /// The number of other lines that could not be read.
     pub unreadable: usize,
 }
 
-/// The longest line of a run file. A reader holds one line at a time, whatever the file's size.
+/// The largest number of bytes in a line of a run file. A reader holds one line at a time, whatever
+/// the size of the file.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// Reads the run file at `path`.
@@ -297,7 +301,7 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read or its schema is a later one.
+/// Returns an error if the file cannot be read or has a later schema.
 pub fn read(path: &Path) -> io::Result<RunFile> {
     let mut file = parse(BufReader::new(File::open(path)?))?;
     if !file.aborted.is_empty()
@@ -338,8 +342,8 @@ pub(super) fn parse(mut from: impl BufRead) -> io::Result<RunFile> {
     Ok(file)
 }
 
-/// Reads the next line into `line`; a line that is too long is cut. Returns false at the end of the
-/// file.
+/// Reads the next line into `line`. A line that is too long is cut off. Returns false at the end of
+/// the file.
 fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     from.by_ref().take(LONGEST_LINE).read_until(b'\n', line)?;
@@ -352,9 +356,9 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 impl RunFile {
-    /// Adds a line, unless it cannot be read. The name of its record is read first: the code that
-    /// serde derives for a tagged type reads all records from a tree, and would be a fifth of the
-    /// harness's code.
+    /// Adds a line, unless it cannot be read. The kind of its record is read first, because the
+    /// code that serde derives for a tagged type reads every record by way of a tree. That code
+    /// would be a fifth of the harness's code.
     fn add(&mut self, line: &[u8]) -> serde_json::Result<()> {
         #[derive(Deserialize)]
         struct Tag<'a> {
@@ -387,20 +391,20 @@ impl RunFile {
                 self.lost.append(&mut self.aborted);
                 self.lost_why = Some(lost.why);
             }
-            // A record of a later release.
+            // This is a record of a later release.
             _ => {}
         }
         Ok(())
     }
 
-    /// Removes the check that has ended from those that began. Blocks can nest, so the innermost
-    /// match is taken.
+    /// Removes a check that has ended from the list of those that began. Blocks can be nested, so
+    /// the innermost match is removed.
     fn end_of(&mut self, is_it: impl Fn(&Began) -> bool) -> Option<Began> {
         let at = self.aborted.iter().rposition(is_it)?;
         Some(self.aborted.remove(at))
     }
 
-    /// Handles a verdict that is cut off: its result is unknown, but the check was not aborted.
+    /// Handles a verdict that is cut off. Its result is unknown, but the check was not aborted.
     fn end_of_torn(&mut self, line: &[u8]) {
         let line = String::from_utf8_lossy(line);
         let Some(rest) = line.strip_prefix(r#"{"record":"verdict","test":"#) else {

@@ -17,7 +17,8 @@ use super::workspace::Workspace;
 use crate::files::through_no_link;
 use crate::sync::{Mutex, OnceLock, locked};
 
-/// The run file of this process, created with the first check. A failure to write it fails no test.
+/// The run file of this process, which is created at the first check. If it cannot be written, no
+/// test fails.
 #[derive(Debug)]
 pub struct Sink(Mutex<SinkState>);
 
@@ -26,24 +27,25 @@ enum SinkState {
     /// No check has begun.
     Waiting(RunDirectory),
     /// The file exists. It is reopened for each line, because a program may close file descriptors
-    /// that it did not open and reuse their numbers.
+    /// that it did not open and then reuse their numbers.
     Open { path: PathBuf },
-    /// The file could not be written. Holds the message until it has been reported.
+    /// The file could not be written. This holds the error message until it has been reported.
     GaveUp { why: Option<String> },
 }
 
 static GLOBAL: OnceLock<Sink> = OnceLock::new();
 
 impl Sink {
-    /// Returns the sink of this process: `<target>/gpu-leak-check/<run>/<binary>-<pid>.jsonl`, or
-    /// `<run>/<binary>-<pid>.jsonl` in `GPU_LEAK_CHECK_OUTPUT`.
+    /// Returns the sink of this process, which writes to
+    /// `<target>/gpu-leak-check/<run>/<binary>-<pid>.jsonl`, or to `<run>/<binary>-<pid>.jsonl` in
+    /// `GPU_LEAK_CHECK_OUTPUT`.
     pub fn global() -> &'static Self {
         GLOBAL.get_or_init(|| {
             let workspace = Workspace::current();
             let output = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
             let base = match output {
-                // Relative to the workspace, as cargo's own paths are, not to the test's working
-                // directory.
+                // The path is relative to the workspace, like cargo's own paths, and not to the
+                // test's working directory.
                 Some(directory) => workspace.root().join(directory),
                 None => workspace.target().join("gpu-leak-check"),
             };
@@ -51,12 +53,12 @@ impl Sink {
         })
     }
 
-    /// A sink whose file is created in the directory `run` of `base`.
+    /// Returns a sink whose file will be created in the directory `run` of `base`.
     fn new(base: PathBuf, run: String) -> Self {
         Self(Mutex::new(SinkState::Waiting(RunDirectory { base, run })))
     }
 
-    /// Returns the name of this process's run, with which another process can join it.
+    /// Returns the name of this process's run. Another process can join the run by this name.
     pub fn run() -> String {
         run_name(|name| env::var(name).ok())
     }
@@ -75,7 +77,7 @@ impl Sink {
         self.write(&Record::Verdict(report));
     }
 
-    /// Records the allocations of threads outside every check while `test` ran.
+    /// Records the allocations that threads outside every check made while `test` ran.
     pub fn unowned(&self, test: &str, count: u64, bytes: u64) {
         if count > 0 {
             self.write(&Record::Unowned(Unowned {
@@ -113,15 +115,15 @@ impl Sink {
         }
     }
 
-    /// Removes the snapshot of an attached process once its verdict is written.
+    /// Removes the snapshot of an attached process after its verdict has been written.
     pub fn forget_snapshot(&self) {
         if let Some(path) = self.path() {
-            // Err: there was no snapshot.
+            // An error means that there was no snapshot.
             let _ = fs::remove_file(path.with_extension(SNAPSHOT));
         }
     }
 
-    /// Returns the files of the run's other processes, once this process has its own.
+    /// Returns the files of the other processes of the run; none if this process has no file yet.
     pub fn neighbours(&self) -> Vec<PathBuf> {
         let Some(own) = self.path() else {
             return Vec::new();
@@ -150,7 +152,7 @@ impl Sink {
         }
     }
 
-    /// Returns why results are not saved, once; `None` while they are.
+    /// Returns the reason why results are not saved, but only once; `None` while they are saved.
     pub fn note(&self) -> Option<String> {
         match &mut *self.state() {
             SinkState::GaveUp { why } => why.take(),
@@ -159,7 +161,7 @@ impl Sink {
         }
     }
 
-    /// Adds a record to this process's file, and creates the file before the first one.
+    /// Adds a record to this process's file. Creates the file before the first record.
     pub fn write(&self, record: &Record<'_>) {
         let mut state = self.state();
         if let SinkState::Waiting(directory) = &*state {
@@ -173,7 +175,7 @@ impl Sink {
         {
             last_words(path, &error);
             *state = match error.kind() {
-                // The file existed after it was created, so it has been removed since.
+                // The file has existed, so it must have been removed since then.
                 io::ErrorKind::NotFound => SinkState::GaveUp {
                     why: Some(removed(path)),
                 },
@@ -225,34 +227,36 @@ fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
     })
 }
 
-/// Creates a file, replacing one that another process left under this name.
+/// Creates a file. If another process has left a file with this name, it is replaced.
 fn write_anew(path: &Path, line: &[u8]) -> io::Result<()> {
-    // Err: the file did not exist, which is the usual case.
+    // An error usually means that the file did not exist.
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(line)
 }
 
-/// Appends a line with one system call, so that a process killed between two calls leaves only
-/// whole lines. A line that does not fit on the disk is removed again.
+/// Appends a line with a single system call, so that the file contains only whole lines if the
+/// process is killed between two calls. If a line does not fit on the disk, its beginning is
+/// removed again.
 fn append(path: &Path, record: &Record<'_>) -> io::Result<()> {
     let mut file = through_no_link().append(true).open(path)?;
     let before = file.metadata()?.len();
     let written = file.write_all(&record.to_line()?);
     if written.is_err() {
-        // Err: readers ignore a torn last line.
+        // An error is ignored, because readers ignore an incomplete last line.
         let _ = file.set_len(before);
     }
     written
 }
 
-/// Records that nothing follows, in the space of the line that was removed. Without this record the
-/// check in progress would look aborted.
+/// Records that nothing follows, in the space of the line that was removed. Without this record,
+/// the check in progress would seem to have been aborted.
 fn last_words(path: &Path, error: &io::Error) {
     let lost = Record::Lost(Lost {
         why: error.to_string(),
     });
-    // Err: there is no space for this record either. The process's last lines report it.
+    // An error means that there is no space for this record either. The process's last lines report
+    // it.
     let _ = append(path, &lost);
 }
 
@@ -273,7 +277,8 @@ fn removed(path: &Path) -> String {
     )
 }
 
-/// Returns `train` for `target/debug/deps/train-0123456789abcdef`.
+/// Returns the program's name without cargo's hash: `train` for
+/// `target/debug/deps/train-0123456789abcdef`.
 fn binary_name(executable: &Path) -> String {
     let name = executable.file_stem().unwrap_or_default().to_string_lossy();
     match name.rsplit_once('-') {

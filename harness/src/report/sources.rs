@@ -10,12 +10,12 @@ use gpu_leak_core::judge::{LINES_AFTER, LINES_BEFORE};
 
 use super::workspace::Workspace;
 
-/// The size of the largest source file of a run that is read, in bytes.
+/// The largest size, in bytes, of a source file that is read.
 const LARGEST: u64 = 4 << 20;
 
 /// The maximum number of lines in a passage.
 const LONGEST: u32 = 12;
-/// How many lines before and after a passage may be shown with it.
+/// How many lines before and after a passage are searched for lines to show with it.
 const FARTHEST: u32 = 6;
 
 /// Where source lines are read from.
@@ -26,7 +26,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Uses the files of this process's workspace, which may have changed since the build.
+    /// Returns the source files of this process's workspace, which may have changed since the
+    /// build.
     #[must_use]
     pub fn of_this_process() -> Self {
         let executable = std::env::current_exe().and_then(|path| path.metadata());
@@ -36,8 +37,8 @@ impl Sources {
         }
     }
 
-    /// Uses the source files below `root`, assumed to be the ones that were built. No other file is
-    /// read: a run file may come from anywhere.
+    /// Returns the source files below `root`, which are assumed to be those that were built. No
+    /// other file is read, because a run file may come from anywhere.
     #[must_use]
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self {
@@ -46,8 +47,8 @@ impl Sources {
         }
     }
 
-    /// Returns these lines of a file, counted from 1: fewer if it is shorter, none if it cannot be
-    /// read.
+    /// Returns these lines of a file, counted from 1. If the file is shorter, there are fewer
+    /// lines; if it cannot be read, there are none.
     #[must_use]
     pub fn lines(&self, file: &str, numbers: RangeInclusive<u32>) -> Vec<String> {
         let lines = self
@@ -61,7 +62,7 @@ impl Sources {
             .collect()
     }
 
-    /// Returns these lines of a file and some of the same function around them, each with its
+    /// Returns these lines of a file and some lines around them in the same function, each with its
     /// number. Lines without a word, attributes and comments are left out.
     #[must_use]
     pub fn around(&self, file: &str, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
@@ -99,7 +100,7 @@ impl Sources {
             .collect()
     }
 
-    /// Whether a file changed after the program was built, so that its lines may differ.
+    /// Whether a file has changed since the program was built, so that its lines may differ.
     pub(super) fn is_edited(&self, file: &str) -> bool {
         let modified = fs::metadata(self.root.join(file)).and_then(|data| data.modified());
         modified.is_ok_and(|modified| self.built.is_some_and(|built| modified > built))

@@ -1,4 +1,4 @@
-//! How a report is rendered: its colours, and its sources.
+//! How a report is rendered: with which colours, and with which sources.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,9 +12,9 @@ use super::sources::Sources;
 /// How a report is rendered.
 #[derive(Clone, Debug)]
 pub struct Rendering {
-    /// Whether and how to colour.
+    /// Whether to use colours, and which.
     pub style: Style,
-    /// How source lines are found.
+    /// Where source lines are read from.
     pub sources: Sources,
 }
 
@@ -41,9 +41,9 @@ impl Style {
     /// Colours, even if the output is not a terminal.
     pub const COLOURED: Self = Self { colour: true };
 
-    /// Returns the style for this process's standard error: coloured if it is a terminal, unless
-    /// [`NO_COLOR`](https://no-color.org) is set; always coloured with
-    /// [`CLICOLOR_FORCE`](https://bixense.com/clicolors/).
+    /// Returns the style for this process's standard error. It is coloured if standard error is a
+    /// terminal and [`NO_COLOR`](https://no-color.org) is not set. With
+    /// [`CLICOLOR_FORCE`](https://bixense.com/clicolors/), it is always coloured.
     #[must_use]
     pub fn for_stderr() -> Self {
         Self::chosen(|name| env::var_os(name), std::io::stderr().is_terminal())
@@ -58,8 +58,8 @@ impl Style {
         Self { colour }
     }
 
-    /// The style of a check's status, or of a finding's kind, which is styled like a check with
-    /// only that finding.
+    /// Returns the style of a check's status. A finding's kind has the style of a check that has
+    /// only this finding.
     pub(super) fn status(self, status: CheckStatus) -> anstyle::Style {
         let colour = match status {
             CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => AnsiColor::Green,
@@ -69,27 +69,27 @@ impl Style {
         self.on(colour.on_default().effects(Effects::BOLD))
     }
 
-    /// The style of a finding's description, after its kind.
+    /// Returns the style of a finding's description, which follows its kind.
     pub(super) fn strong(self) -> anstyle::Style {
         self.on(anstyle::Style::new().effects(Effects::BOLD))
     }
 
-    /// The style of line numbers, arrows and labels.
+    /// Returns the style of line numbers, arrows and labels.
     pub(super) fn frame(self) -> anstyle::Style {
         self.on(AnsiColor::Blue.on_default().effects(Effects::BOLD))
     }
 
-    /// The style of the marker under a source line and of figures that grew.
+    /// Returns the style of the marker under a source line, and of figures that have grown.
     pub(super) fn mark(self) -> anstyle::Style {
         self.on(AnsiColor::Red.on_default().effects(Effects::BOLD))
     }
 
-    /// The style of secondary text.
+    /// Returns the style of secondary text.
     pub(super) fn dim(self) -> anstyle::Style {
         self.on(anstyle::Style::new().effects(Effects::DIMMED))
     }
 
-    /// The style of `help:` and `again:`.
+    /// Returns the style of `help:` and `again:`.
     pub(super) fn help(self) -> anstyle::Style {
         self.on(AnsiColor::Cyan.on_default().effects(Effects::BOLD))
     }

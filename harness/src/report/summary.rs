@@ -1,4 +1,4 @@
-//! Summarises all checks of a process for its last lines.
+//! Summarises all checks of a process. The summary is printed as the process's last lines.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use super::escape;
 use crate::ledger::Amount;
 use crate::units::{amount, count};
 
-/// Counts of statuses, and further facts for the summary.
+/// How many checks have each status, and what else the summary reports.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     statuses: BTreeMap<CheckStatus, u64>,
     /// The tests that have a finding, are inconclusive or did not end.
     named: BTreeMap<CheckStatus, Vec<String>>,
-    /// The tests among them that pass nevertheless, because `on_leak` is `warn`.
+    /// The tests among `named` that pass nevertheless, because `on_leak` is `warn`.
     #[serde(default)]
     warned: Vec<String>,
-    /// The reasons why some checks have no result, each once.
+    /// The reasons why some checks have no result, without duplicates.
     reasons: Vec<(CheckStatus, Reason)>,
     unowned: Amount,
     /// Threads that ran outside every check and created something.
@@ -29,12 +29,12 @@ pub struct Summary {
     skipped: Vec<String>,
     allowed: Amount,
     notes: Vec<(String, u64)>,
-    /// The configuration files of the checks.
+    /// The configuration files that the checks used.
     #[serde(default)]
     configured: Vec<String>,
 }
 
-/// How many tests of a status are named.
+/// The largest number of tests that are named for a status.
 const NAMED: usize = 20;
 
 impl Summary {
@@ -59,7 +59,7 @@ impl Summary {
         if let Some(note) = report.configuration_note() {
             add_once(&mut self.configured, &note);
         }
-        // A check with other findings prints its whole report, with its notes.
+        // If a check has other findings, its whole report is printed, including its notes.
         if report.findings.iter().all(|finding| is_allowed(&finding)) {
             for note in &report.notes {
                 self.note(note);
@@ -67,8 +67,8 @@ impl Summary {
         }
     }
 
-    /// Names a test that passes with a finding, and the finding's line: the test's own report is
-    /// shown only with `--show-output`.
+    /// Names a test that passes although it has a finding, and the line of the finding, because the
+    /// test's own report is shown only with `--show-output`.
     fn locate(&mut self, kind: FindingKind, report: &Report) {
         if kind == FindingKind::Allowed {
             return;
@@ -121,13 +121,13 @@ impl Summary {
         }
     }
 
-    /// Counts a check that began and will not end because its process ends.
+    /// Counts a check that has begun and will not end, because its process is ending.
     pub fn add_aborted(&mut self, test: &str) {
         *self.statuses.entry(CheckStatus::Aborted).or_default() += 1;
         self.name(CheckStatus::Aborted, test);
     }
 
-    /// Whether a test of this name is among the aborted ones.
+    /// Whether a test with this name is among the aborted ones.
     #[must_use]
     pub fn has_aborted(&self, test: &str) -> bool {
         let aborted = self.named.get(&CheckStatus::Aborted);
@@ -138,13 +138,13 @@ impl Summary {
         add_once(self.named.entry(status).or_default(), test);
     }
 
-    /// Counts `count` allocations, `bytes` in total, that belong to no check.
+    /// Adds `count` allocations of `bytes` in total that belong to no check.
     pub fn add_unowned(&mut self, count: u64, bytes: u64) {
         self.unowned = self.unowned.plus(Amount { count, bytes });
     }
 
-    /// Adds a thread that ran outside every check and created something; a test's thread has the
-    /// test's name.
+    /// Adds a thread that ran outside every check and created something. The thread of a test has
+    /// the name of the test.
     pub fn add_unchecked(&mut self, thread: &str) {
         add_once(&mut self.unchecked, thread);
     }
@@ -154,7 +154,7 @@ impl Summary {
         add_once(&mut self.skipped, test);
     }
 
-    /// Adds a sentence, or counts it if it is already there.
+    /// Adds a sentence. If the summary already contains it, counts how often it was added.
     pub fn note(&mut self, sentence: &str) {
         match self.notes.iter_mut().find(|(known, _)| known == sentence) {
             Some((_, times)) => *times += 1,
@@ -162,7 +162,7 @@ impl Summary {
         }
     }
 
-    /// Returns the lines without the final line break, or `None` if there is nothing to say.
+    /// Returns the lines without the final line break; `None` if there is nothing to report.
     ///
     /// ```text
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
@@ -182,14 +182,15 @@ impl Summary {
         Some(lines.join("\n  "))
     }
 
-    /// Whether there is nothing to say.
+    /// Whether there is nothing to report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.statuses.is_empty() && self.other_lines().is_empty()
     }
 
-    /// Returns the tests with findings, the inconclusive and the aborted ones, one line per status:
-    /// `leaked: optim::adam_frees_everything`, `first-use: optim::looks_up at src/table.rs:12`.
+    /// Returns the tests with findings, the inconclusive tests and the aborted tests, with one line
+    /// for each status, such as `leaked: optim::adam_frees_everything` or
+    /// `first-use: optim::looks_up at src/table.rs:12`.
     fn names(&self) -> impl Iterator<Item = String> {
         let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
             format!("{}: {}", status.name(), named(tests))
@@ -198,7 +199,7 @@ impl Summary {
     }
 
     /// Returns the remaining lines: why some checks have no result, allocations without an owner,
-    /// what is allowed to stay, and notes.
+    /// resources that are allowed to stay, and notes.
     #[must_use]
     pub fn other_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -231,7 +232,7 @@ impl Summary {
             ));
         }
         if self.unowned.count > 0 {
-            // These threads may belong to unchecked tests, or work for a checked one.
+            // These threads may belong to unchecked tests, or may work for a checked test.
             let advice = match self.unchecked.is_empty() {
                 true => {
                     ": use `Scope` to assign their allocations to a test, or `isolate` to run the \
@@ -266,7 +267,8 @@ impl Summary {
         lines
     }
 
-    /// Returns for example `12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)`.
+    /// Returns a text such as
+    /// `12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)`.
     #[must_use]
     pub fn counts(&self) -> String {
         let mut statuses = self.statuses.clone();
@@ -275,7 +277,7 @@ impl Summary {
             0 => "nothing checked".to_owned(),
             checked => format!("{} checked: ", count(checked)),
         };
-        // Clean first, then worst first.
+        // The status `clean` comes first. The others follow, worst first.
         let clean = statuses.remove_entry(&CheckStatus::Clean);
         let parts: Vec<_> = clean
             .into_iter()
@@ -301,7 +303,7 @@ impl Summary {
         text
     }
 
-    /// For example ` (no GPU, unheard)`.
+    /// Returns a text such as ` (no GPU, unheard)`.
     fn why(&self, status: CheckStatus) -> String {
         let mut words = Vec::new();
         for (_, reason) in self.reasons.iter().filter(|(of, _)| *of == status) {
@@ -323,7 +325,7 @@ fn add_once(tests: &mut Vec<String>, test: &str) {
     }
 }
 
-/// For example `optim::adam, train::step and 3 more`.
+/// Returns a text such as `optim::adam, train::step and 3 more`.
 fn named(tests: &[String]) -> String {
     let shown: Vec<_> = tests
         .iter()
@@ -337,7 +339,7 @@ fn named(tests: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// For example `unheard function` for `unheard-function`.
+/// Returns a code as words, such as `unheard function` for `unheard-function`.
 pub(super) fn words(code: Code) -> String {
     let word = |word| match word {
         "gpu" => "GPU",

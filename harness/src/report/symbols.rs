@@ -21,17 +21,17 @@ use crate::ledger::script::{self, ScriptLine};
 use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, locked};
 
-/// Returns the call site of the return addresses `raw`, innermost first, where something of `kind`
-/// was allocated or freed.
+/// Returns the call site at which a resource of `kind` was allocated or freed. `raw` are the return
+/// addresses, innermost first.
 ///
-/// Files with one of `own_sources` in their path belong to the layer, not to the user.
+/// A file with one of `own_sources` in its path belongs to the layer rather than to the user.
 #[must_use]
 pub fn site(raw: &[usize], kind: Kind, own_sources: &[&str]) -> Site {
     site_of(frames(raw, own_sources), kind)
 }
 
 /// Returns the frames of the backtrace `raw`, innermost first and including inlined ones, without
-/// those of the runtime that starts a thread or a test.
+/// the frames of the runtime that starts a thread or a test.
 ///
 /// A file with one of `own_sources` in its path is shown as belonging to a
 /// [dependency](Owner::Dependency).
@@ -39,8 +39,8 @@ pub(crate) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
     assembled(by_word(raw, own_sources, |_| true))
 }
 
-/// Returns the frames of each word of the backtrace `raw` for which `wanted` holds, as far as
-/// [`frames`] needs them.
+/// Returns the frames of those words of the backtrace `raw` for which `wanted` holds. A word for
+/// which it does not hold has frames only if [`frames`] needs them.
 pub(crate) fn by_word(
     raw: &[usize],
     own_sources: &[&str],
@@ -50,13 +50,13 @@ pub(crate) fn by_word(
     each_word(raw, wanted, |frame| shown(frame, own_sources, workspace))
 }
 
-/// Like [`by_word`], with the result of `of_frame` for each frame.
+/// Like [`by_word`], but returns the result of `of_frame` for each frame.
 fn each_word<T>(
     raw: &[usize],
     mut wanted: impl FnMut(usize) -> bool,
     of_frame: impl Fn(&Frame) -> T,
 ) -> Vec<(usize, Vec<T>)> {
-    // Reading debug information makes a million host allocations.
+    // Reading debug information makes about a million allocations on the host.
     let _quiet = quiet();
     let (then, now) = history::modules_of(raw);
     let mut known = locked(&KNOWN);
@@ -69,7 +69,7 @@ fn each_word<T>(
             None if started => continue,
             None => {
                 // A return address may be the first byte after its function, or even after its
-                // module; the byte before it belongs to the call.
+                // module. The byte before it belongs to the call.
                 let module = then.find(word.saturating_sub(1));
                 let is_there = module.is_some_and(|module| now.has(module));
                 let frames = known.at(word, module, is_there);
@@ -84,8 +84,8 @@ fn each_word<T>(
     all
 }
 
-/// Whether there are addresses of code, each of them in a file with one of `own_sources` in its
-/// path.
+/// Whether `addresses` contains addresses of code, and all of this code is in files with one of
+/// `own_sources` in their path.
 #[cfg(feature = "holders")]
 pub(crate) fn are_own(addresses: &[u64], own_sources: &[&str]) -> bool {
     let in_own = |frame: &Frame| {
@@ -96,7 +96,7 @@ pub(crate) fn are_own(addresses: &[u64], own_sources: &[&str]) -> bool {
     };
     let is_used_there = |address: &u64| {
         let frames = each_word(&[*address as usize], |_| true, in_own);
-        // Functions inlined there may belong to another library.
+        // Functions that are inlined at the address may belong to another library.
         frames
             .into_iter()
             .flat_map(|(_, frames)| frames)
@@ -134,7 +134,7 @@ fn shown(frame: &Frame, own_sources: &[&str], workspace: &Workspace) -> Frame {
     frame
 }
 
-/// Joins the frames of a backtrace's words, without those of the runtime that starts a thread or a
+/// Joins the frames of a backtrace's words, except those of the runtime that starts a thread or a
 /// test.
 pub(crate) fn assembled(words: impl IntoIterator<Item = (usize, Vec<Frame>)>) -> Vec<Frame> {
     let (mut native, mut lines) = (Vec::new(), Vec::new());
@@ -152,7 +152,7 @@ pub(crate) fn assembled(words: impl IntoIterator<Item = (usize, Vec<Frame>)>) ->
     interleaved(native, lines)
 }
 
-/// Whether this is the marker of std or libtest, beyond which frames belong to the runtime.
+/// Whether this frame is a marker of std or libtest. The frames outside it belong to the runtime.
 fn begins_a_thread(frame: &Frame) -> bool {
     let function = frame.function.as_deref().unwrap_or_default();
     function.contains("__rust_begin_short_backtrace")
@@ -161,16 +161,16 @@ fn begins_a_thread(frame: &Frame) -> bool {
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 /// The addresses that have been looked up. The key includes the code that was at the address, so
-/// that an unloaded module is distinguished from its successor. Files are named as in the debug
-/// information.
+/// that a module that was unloaded is not confused with a module that was loaded in its place.
+/// Files are named as in the debug information.
 #[derive(Default)]
 struct Known {
     frames: FxHashMap<(Code, usize), Vec<Frame>>,
     debug_info: DebugInfo,
 }
 
-/// The address of a module's description, which stays valid for the life of the process; 0 outside
-/// every module.
+/// The address of the description of a module, which stays valid for the life of the process; 0
+/// outside every module.
 type Code = usize;
 
 impl Known {
@@ -231,7 +231,7 @@ mod tests {
     use crate::capture;
     use crate::ledger::Kind;
 
-    /// Captures a real backtrace of this process, as a wrapper does.
+    /// Captures a real backtrace of this process, in the same way as a wrapper.
     #[inline(never)]
     fn raw_stack() -> Vec<usize> {
         let mut raw = Vec::new();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_real_stack_is_named_and_starts_outside_the_harness() {
-        // In the harness's own unit tests the caller is the harness, so no frame may be left.
+        // In the harness's own unit tests, the harness is also the caller, so no frame may be left.
         let site = site(&raw_stack(), Kind::Linear, &[]);
         assert_eq!(site.frames, []);
     }

@@ -1,4 +1,4 @@
-//! Renders the usage of each device before and after as a table.
+//! Renders the usage of each device before and after a check as a table.
 
 use std::fmt::{self, Write};
 
@@ -8,12 +8,13 @@ use super::style::Style;
 use crate::units::{count, count_change, signed_size, size, size_change};
 
 const HEADERS: [&str; 4] = ["baseline", "after", "difference", "peak"];
-/// The minimal gap between two columns.
+/// The smallest gap between two columns.
 const GAP: usize = 3;
-/// The usual widths of the columns with their gaps, so that most tables of a run line up.
+/// The usual widths of the columns including their gaps. With these widths, most tables of a run
+/// are aligned with each other.
 const USUAL_WIDTHS: [usize; 4] = [12, 12, 13, 12];
 
-/// Writes one table per device, all with the same columns.
+/// Writes one table for each device. All tables have the same columns.
 pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) -> fmt::Result {
     let rows = || devices.iter().flat_map(|device| &device.rows);
     let layer = rows()
@@ -64,8 +65,8 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
     Ok(())
 }
 
-/// Returns for example `device used +34.0 MiB: driver +2.00 MiB, pool reserve +32.0 MiB`, and a
-/// line for the unexplained rest. Returns nothing if nothing changed.
+/// Returns a line such as `device used +34.0 MiB: driver +2.00 MiB, pool reserve +32.0 MiB`, and a
+/// line for the part that cannot be explained. Returns nothing if nothing has changed.
 #[must_use]
 pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     if whole.after == whole.baseline && whole.unexplained == 0 {
@@ -73,7 +74,7 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     }
     let difference = size_change(whole.baseline, whole.after);
     let known = whole.parts.iter().map(|part| match part.purpose {
-        // This part is not another amount: it comes from rounding the sum of the others.
+        // This part is not a separate amount, but the result of rounding up the sum of the others.
         Purpose::Pages if part.bytes > 0 => "rounded up to whole pages".to_owned(),
         purpose => format!("{} {}", purpose.name(), signed_size(part.bytes)),
     });
@@ -101,8 +102,8 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     lines
 }
 
-/// Returns for example `cuda:0 NVIDIA H200 GPU-5f2c0d4e`; the first part of the UUID distinguishes
-/// devices of the same name.
+/// Returns a title such as `cuda:0 NVIDIA H200 GPU-5f2c0d4e`. The first part of the UUID
+/// distinguishes devices with the same name.
 #[must_use]
 pub fn device_title(device: &DeviceTable) -> String {
     let mut title = escape::cell(&device.place.to_string());
@@ -120,7 +121,7 @@ pub fn device_title(device: &DeviceTable) -> String {
     title
 }
 
-/// For example `  driver   allocated`.
+/// Returns a label such as `  driver   allocated`.
 fn label(row: &Row, layer_width: usize) -> String {
     let figure = match row.figure {
         Figure::Handles => "",
@@ -130,7 +131,8 @@ fn label(row: &Row, layer_width: usize) -> String {
     format!("  {layer}  {figure}").trim_end().to_owned()
 }
 
-/// Returns the figures of a row: before, after, the difference and the peak.
+/// Returns the four figures of a row: before the check, after the check, the difference, and the
+/// peak.
 #[must_use]
 pub fn cells(row: &Row) -> [String; 4] {
     let is_count = row.figure == Figure::Handles;

@@ -11,9 +11,9 @@ use super::style::Style;
 use super::{finding, headline, help, table};
 use crate::units::{exact_size, quantity, total};
 
-/// How many findings are shown in full.
+/// The largest number of findings that are shown in full.
 const MAX_FINDINGS: usize = 10;
-/// Waiting for other checks is shown from this many milliseconds on.
+/// The smallest number of milliseconds of waiting for other checks that is shown.
 const LONG_WAIT: u64 = 1000;
 
 /// Renders `report` to a string.
@@ -33,7 +33,7 @@ pub fn to_string(report: &Report, how: &Rendering) -> String {
     text
 }
 
-/// Renders the tables of devices alone.
+/// Renders only the tables of the devices.
 pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -41,11 +41,12 @@ pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
     text
 }
 
-/// Writes `report`: why it is inconclusive, its findings, one table per device, and what to do.
+/// Writes `report`: the reason why it is inconclusive, its findings, one table for each device, and
+/// what to do.
 ///
 /// # Errors
 ///
-/// If writing to `out` fails.
+/// Returns an error if writing to `out` fails.
 pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
     if report.findings.is_empty() || report.reason.is_some() {
         write_status(report, how, out)?;
@@ -78,7 +79,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
 
     let notes = notes(report);
     let help = help(report);
-    // A clean check need not be reproduced.
+    // There is no reason to run a clean check again.
     let again = report
         .again
         .as_ref()
@@ -101,14 +102,14 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     Ok(())
 }
 
-/// Returns the file in which all these findings are.
+/// Returns the file that contains all of these findings; `None` if they are in different files.
 fn only_file(findings: &[&Finding]) -> Option<String> {
     let mut files = findings.iter().map(|it| it.file());
     let first = files.next()?;
     files.all(|file| file == first).then_some(first)?
 }
 
-/// For example `not-measured (no GPU): there is no CUDA driver in this process`.
+/// Writes a line such as `not-measured (no GPU): there is no CUDA driver in this process`.
 fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
     let why = match (report.status, &report.reason) {
         (_, Some(reason)) => escape::sentence(&reason.what),
@@ -129,7 +130,7 @@ fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::R
     )
 }
 
-/// For example `… and 4 more findings, 12.0 MiB`.
+/// Writes a line such as `… and 4 more findings, 12.0 MiB`.
 fn write_rest(rest: &[&Finding], out: &mut dyn Write) -> fmt::Result {
     if rest.is_empty() {
         return Ok(());
@@ -159,7 +160,7 @@ fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
-    // In a report with findings, or with a reason for having none, this note would only distract.
+    // If the report has findings, or a reason for having none, this note would only distract.
     let primaries = report
         .primaries
         .iter()

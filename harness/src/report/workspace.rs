@@ -16,8 +16,9 @@ pub struct Workspace {
 static CURRENT: OnceLock<Workspace> = OnceLock::new();
 
 impl Workspace {
-    /// Returns the workspace of this process: that of the first test passed to [`Self::init`],
-    /// otherwise that of the package that cargo runs, otherwise the working directory.
+    /// Returns the workspace of this process. This is the workspace of the first test that is
+    /// passed to [`Self::init`] or, if there is none, that of the package that cargo runs. Without
+    /// cargo, it is the working directory.
     pub fn current() -> &'static Self {
         CURRENT.get_or_init(|| {
             let directory = manifest_dir().or_else(|| env::current_dir().ok());
@@ -25,8 +26,8 @@ impl Workspace {
         })
     }
 
-    /// Sets [`Self::current`] from a test's `CARGO_MANIFEST_DIR` and `file!()`. Only the first call
-    /// takes effect.
+    /// Determines [`Self::current`] from the `CARGO_MANIFEST_DIR` and `file!()` of a test. Only the
+    /// first call takes effect.
     pub fn init(manifest_dir: Option<&str>, file: &str) -> &'static Self {
         match manifest_dir {
             Some(directory) => {
@@ -36,13 +37,14 @@ impl Workspace {
         }
     }
 
-    /// Returns the workspace of the package at `manifest_dir`, one of whose source files the
-    /// compiler calls `file`.
+    /// Returns the workspace of the package at `manifest_dir`. `file` is the path of one of its
+    /// source files, as the compiler names it.
     ///
-    /// This is the nearest ancestor whose manifest has a `[workspace]`, searched only through
-    /// directories of the same owner. On a machine that has only the program, it is derived from
-    /// the two paths: cargo runs the compiler in the workspace, so `/w/crates/a` and
-    /// `crates/a/tests/t.rs` give `/w`. Otherwise it is the package itself.
+    /// The workspace is the nearest ancestor whose manifest has a `[workspace]`. Only directories
+    /// of the same owner are searched. If there is none, as on a machine that has only the program,
+    /// the workspace is derived from the two paths. Cargo runs the compiler in the workspace, so it
+    /// is `/w` for `/w/crates/a` and `crates/a/tests/t.rs`. If this is not possible either, the
+    /// package itself is the workspace.
     #[must_use]
     pub fn of(manifest_dir: &Path, file: &Path) -> Self {
         let declared = own_ancestors(manifest_dir).find(|directory| declares_workspace(directory));
@@ -60,7 +62,8 @@ impl Workspace {
         &self.root
     }
 
-    /// Returns `file` as reports show it: relative to the workspace if it is inside.
+    /// Returns `file` as reports show it, which is relative to the workspace if the file is inside
+    /// the workspace.
     #[must_use]
     pub fn relative<'f>(&self, file: &'f str) -> &'f str {
         match self.root.to_str() {
@@ -72,8 +75,9 @@ impl Workspace {
         }
     }
 
-    /// Returns cargo's target directory: the ancestor of the running program that cargo marked as a
-    /// cache, otherwise `CARGO_TARGET_DIR`, otherwise `target` in the workspace.
+    /// Returns cargo's target directory. This is the ancestor of the running program that cargo has
+    /// marked as a cache. Without one, it is `CARGO_TARGET_DIR` or, if this is not set, `target` in
+    /// the workspace.
     #[must_use]
     pub fn target(&self) -> PathBuf {
         let executable = env::current_exe().unwrap_or_default();
@@ -88,7 +92,7 @@ impl Workspace {
     }
 }
 
-/// Returns the directory of the package that cargo runs, if any.
+/// Returns the directory of the package that cargo runs, if there is one.
 pub(crate) fn manifest_dir() -> Option<PathBuf> {
     let manifest_dir = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     manifest_dir.filter(|directory| directory.is_absolute())
@@ -102,8 +106,8 @@ fn declares_workspace(directory: &Path) -> bool {
     })
 }
 
-/// Returns `directory` without its longest suffix that is a prefix of `file`, or `None` if they
-/// share nothing.
+/// Returns `directory` without its longest suffix that is a prefix of `file`; `None` if there is no
+/// such suffix.
 fn common_root<'f>(directory: &'f Path, file: &Path) -> Option<&'f Path> {
     directory
         .ancestors()
@@ -176,7 +180,7 @@ mod tests {
     fn the_target_directory_is_the_one_that_holds_this_program() {
         let program = std::env::current_exe().unwrap();
         let is_target = |directory: &&Path| directory.join("CACHEDIR.TAG").is_file();
-        // A program that was copied to another machine is in no target directory.
+        // If the program was copied to another machine, it is in no target directory.
         if let Some(target) = program.ancestors().find(is_target) {
             assert_eq!(Workspace::current().target(), target);
         }

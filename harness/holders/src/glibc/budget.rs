@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A time limit in wall-clock time, because the search also delays a report on a busy machine. Once
-/// the time has run out, the limit stays exceeded.
+/// A limit on wall-clock time rather than processor time, because a report must not be delayed for
+/// long on a busy machine either.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     end: Duration,
@@ -12,12 +12,12 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Creates a limit of `time` from now on.
+    /// Creates a limit that is reached `time` from now.
     pub(super) fn new(time: Duration) -> Self {
         Self::by(clock, time)
     }
 
-    /// Creates a limit of `time` by the clock `now`, counted from the clock's current value.
+    /// Like [`Self::new`], but measured by the clock `now`.
     pub(super) fn by(now: fn() -> Duration, time: Duration) -> Self {
         Self {
             end: now().saturating_add(time),
@@ -25,13 +25,12 @@ impl Budget {
         }
     }
 
-    /// Creates a limit of an eighth of the remaining time, but at most `most`.
+    /// Creates a limit of an eighth of the remaining time or of `most`, whichever is shorter.
     pub(super) fn part(self, most: Duration) -> Self {
         let left = self.end.saturating_sub((self.now)());
         Self::by(self.now, most.min(left / 8))
     }
 
-    /// Whether the time is over.
     pub(super) fn is_spent(&self) -> bool {
         (self.now)() >= self.end
     }

@@ -1,5 +1,6 @@
-//! Finds the program's own blocks that still contain a target to which no place leads, and the
-//! blocks that lead to those. Often each leads to the next, in a cycle.
+//! Explains targets that cannot be reached from any place: finds the program's own blocks that
+//! still contain such a target, and the blocks that lead to those blocks. Often these blocks form a
+//! cycle.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,11 +11,11 @@ use super::memory::{Memory, Pages, Seen};
 use super::targets::Targets;
 use crate::Enclosing;
 
-/// How many blocks are named for one group.
+/// The largest number of blocks that are named for one group.
 const LONGEST: usize = 8;
 
-/// Returns for each of `groups` groups the blocks that lead to one of its targets. `blocks` are in
-/// the order of their addresses.
+/// Returns, for each of the `groups` groups, the blocks that lead to one of its targets. `blocks`
+/// must be sorted by address.
 pub(super) fn of<M: Memory>(
     targets: &Targets,
     groups: usize,
@@ -78,8 +79,8 @@ fn outwards(
             }
         }
     }
-    // Each of the blocks must be reachable from the first. Otherwise, another cycle leads to this
-    // one.
+    // If some of these blocks cannot be reached from `first`, they are part of another cycle, which
+    // leads to this one.
     let mut leads_to: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     for block in &met {
         for outer in led_to_by.get(block).into_iter().flatten() {
@@ -92,7 +93,7 @@ fn outwards(
         let next = leads_to.get(&block).into_iter().flatten();
         left.extend(next.filter(|next| reached.insert(**next)));
     }
-    // If there is neither, a cycle further out leads to the first block.
+    // If there is neither, `first` is reached only from a cycle further out.
     let end = outermost.or(last).unwrap_or(first);
     let way = std::iter::successors(Some(end), |block| inner.get(block).copied());
     let mut way: Vec<u64> = way.map(|block| blocks[block].start).collect();
@@ -121,7 +122,7 @@ mod tests {
         start..start + 0x20
     }
 
-    /// Returns the blocks that enclose the target if each of these blocks contains this word.
+    /// Returns the blocks that enclose the target, given the word that each block contains.
     fn enclosing(contents: &[u64]) -> Option<Enclosing> {
         let mut memory = Synthetic::default();
         let mut blocks = Vec::new();

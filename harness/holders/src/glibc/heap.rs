@@ -11,11 +11,12 @@ use rustc_hash::FxHashMap;
 
 use super::memory::{Memory, PAGE, Pages};
 
-/// Set if the previous block is in use.
+/// Set in a header if the previous block is in use.
 const PREVIOUS_IN_USE: u64 = 1;
-/// Set for a block in its own mapping.
+/// Set in the header of a block that has its own mapping.
 const MAPPED: u64 = 2;
-/// Set in blocks of arenas other than the main one, at least while they are in use.
+/// Set in the headers of blocks of arenas other than the main one, at least while the blocks are in
+/// use.
 const OF_OTHER_ARENA: u64 = 4;
 /// All flags in a header.
 const FLAGS: u64 = 7;
@@ -30,9 +31,9 @@ const OTHERS: u64 = 16 << 20;
 /// size of a region.
 const ARENA: u64 = 0x30;
 const LARGEST_OF_ARENA: u64 = 64 << 20;
-/// How many blocks with separate mappings are examined in a region.
+/// The largest number of blocks with separate mappings that are examined in a region.
 const MOST_MAPPED: u32 = 16;
-/// How many headers in a row must be consistent.
+/// How many headers in a row must be consistent for an address to be accepted as a block.
 const ROW: u32 = 3;
 
 /// The memory in which blocks can be.
@@ -40,10 +41,9 @@ const ROW: u32 = 3;
 pub(super) struct Heap {
     /// The numbers of the pages of each region, in order.
     regions: Vec<Range<u64>>,
-    /// For regions that may not belong to an allocator, by their first pages: what they may be
-    /// instead.
+    /// What a region may be if it does not belong to an allocator, by the number of its first page.
     others: FxHashMap<u64, Other>,
-    /// The addresses of the main arena, if they are known: those below the program break.
+    /// The address range of the main arena (the memory below the program break), if known.
     main: Option<Range<u64>>,
 }
 
@@ -51,24 +51,24 @@ pub(super) struct Heap {
 #[derive(Debug)]
 struct Around {
     region: Range<u64>,
-    /// The part of it that contains blocks without separate mappings. Regions may be adjacent, but
-    /// a block is in only one of them.
+    /// The part of `region` that contains blocks without separate mappings. Regions may be
+    /// adjacent, but each block lies in only one of them.
     of_arena: Range<u64>,
-    /// Whether this is the main arena, if that is known.
+    /// Whether this memory belongs to the main arena; `None` if that is unknown.
     is_main: Option<bool>,
 }
 
-/// The possible nature of a region without blocks.
+/// What a region without blocks may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Other {
-    /// It continues a library's variables.
+    /// The continuation of a library's variables.
     Variables,
-    /// It is the stack of a thread that has ended, or of a coroutine.
+    /// The stack of a coroutine, or of a thread that has ended.
     Stack,
 }
 
 impl Heap {
-    /// Creates the memory of the pages that contain these addresses.
+    /// Creates a heap from the pages that contain these address ranges.
     pub(super) fn new(regions: impl IntoIterator<Item = Range<u64>>) -> Self {
         let pages = |region: Range<u64>| region.start / PAGE..region.end.div_ceil(PAGE);
         let mut regions: Vec<_> = regions.into_iter().map(pages).collect();
@@ -79,13 +79,13 @@ impl Heap {
         }
     }
 
-    /// Adds that the regions that begin at the pages `others` may not belong to an allocator. A
-    /// region may also be both, because the kernel merges adjacent mappings.
+    /// Records which regions, by their first pages, may not belong to an allocator. Such a region
+    /// may still contain blocks as well, because the kernel merges adjacent mappings.
     pub(super) fn with_others(self, others: FxHashMap<u64, Other>) -> Self {
         Self { others, ..self }
     }
 
-    /// Sets the addresses of the main arena. Other arenas have different blocks.
+    /// Sets the address range of the main arena, whose headers differ from those of other arenas.
     pub(super) fn with_main(self, main: Range<u64>) -> Self {
         Self {
             main: Some(main),
@@ -105,7 +105,6 @@ impl Heap {
         other.filter(|_| bytes <= OTHERS)
     }
 
-    /// Returns the region that contains an address.
     pub(super) fn region(&self, address: u64) -> Option<Range<u64>> {
         let page = address / PAGE;
         let behind = self.regions.partition_point(|region| region.start <= page);
@@ -113,7 +112,7 @@ impl Heap {
         (page < region.end).then_some(region.start * PAGE..region.end * PAGE)
     }
 
-    /// Returns the block with `address` in it, if its header is at most `backward` bytes away.
+    /// Returns the block that contains `address`, if its header is at most `backward` bytes away.
     pub(super) fn block<M: Memory>(
         &self,
         address: u64,
@@ -157,9 +156,9 @@ impl Heap {
     }
 }
 
-/// Returns the block that contains `address`, if it is among the first blocks of its region and
-/// each block up to it has a separate mapping. Such a block may be large, so a pointer may be far
-/// beyond its header.
+/// Returns the block that contains `address`, if that block is among the first blocks of its region
+/// and every block up to it has a separate mapping. Such a block may be large, so a pointer into it
+/// may be far beyond its header.
 fn mapped_block<M: Memory>(
     address: u64,
     region: &Range<u64>,
@@ -176,7 +175,7 @@ fn mapped_block<M: Memory>(
     None
 }
 
-/// Whether a region begins as those of glibc do: with the address of its arena, or with a block
+/// Whether a region begins as glibc's regions do: with the address of its arena, or with a block
 /// that has a separate mapping.
 pub(super) fn is_of_glibc<M: Memory>(region: &Range<u64>, pages: &mut Pages<M>) -> bool {
     let arena = pages.word(region.start).unwrap_or(0);
@@ -236,7 +235,7 @@ fn block_at<M: Memory>(start: u64, around: &Around, pages: &mut Pages<M>) -> Opt
             return None;
         }
         if next == all.end {
-            // From here on, memory has not been handed out yet.
+            // Memory from here on has not been handed out yet.
             break;
         }
     }
@@ -251,7 +250,7 @@ fn block_at<M: Memory>(start: u64, around: &Around, pages: &mut Pages<M>) -> Opt
     })
 }
 
-/// Returns the header of the block whose header is at `at`.
+/// Returns the header at `at`, which follows a block, if it is inside the region.
 fn next_header<M: Memory>(at: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<u64> {
     let is_inside = at < region.end && region.end - at >= GRAIN;
     is_inside.then(|| pages.word(at + 8)).flatten()
@@ -267,9 +266,9 @@ mod tests {
     const REGION: u64 = 0x7000 * LARGEST_OF_ARENA;
     const FIRST: u64 = REGION + 0x8c0;
 
-    /// Returns the beginning of the block that contains `address`, and whether it is in use. There
-    /// are blocks with these headers from `FIRST` on, and the kernel has joined the region with the
-    /// one before it.
+    /// Returns the beginning of the block that contains `address`, and whether it is in use. The
+    /// region has blocks with these headers from `FIRST` on, and the kernel has merged it with the
+    /// region before it.
     fn block(headers: [u64; 4], address: u64, main: std::ops::Range<u64>) -> Option<(u64, bool)> {
         let mut memory = Synthetic::default();
         for page in 0..32 {
@@ -296,7 +295,7 @@ mod tests {
         let second = FIRST + 0x110;
         assert_eq!(block(headers, second, 0..0), Some((second, true)));
         assert_eq!(block(headers, REGION + 0x50, 0..0), None);
-        // In the main arena, such a block would be possible.
+        // If the region may belong to the main arena, the block before it is accepted.
         let headers = [0x101, 0x101, 0x101, 0x101];
         let found = block(headers, REGION + 0x50, 0..u64::MAX);
         assert_eq!(found, Some((REGION - PAGE + 16, true)));
@@ -308,7 +307,7 @@ mod tests {
         let (of_main, of_other) = ([0x101; 4], [0x105; 4]);
         assert_eq!(block(of_main, second, 0..0), None);
         assert_eq!(block(of_other, second, 0..u64::MAX), None);
-        // The flag of the arena is lost when a block is freed.
+        // A block loses its arena flag when it is freed.
         let freed = [0x105, 0x101, 0x104, 0x105];
         assert_eq!(block(freed, second, 0..0), Some((second, false)));
     }

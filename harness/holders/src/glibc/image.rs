@@ -22,7 +22,7 @@ use crate::NameRules;
 
 /// The longest name of a symbol that is read.
 const LONGEST: usize = 16 << 10;
-/// The largest table of names that is read as a whole.
+/// The largest table of names that is read all at once.
 const LARGEST_NAMES: u64 = 64 << 20;
 /// How many symbols are read at once.
 const SYMBOLS: usize = 1024;
@@ -36,7 +36,7 @@ pub(super) struct Image {
     pub(super) variables: Vec<Variable>,
     /// The thread-locals, by their offset in each thread's block.
     pub(super) thread_locals: Vec<Variable>,
-    /// How far below the thread pointer each thread's block begins.
+    /// The distance from the beginning of each thread's block up to the thread pointer.
     pub(super) thread_block: u64,
     functions: Vec<Function>,
     /// The owners of the functions that have been looked up, by address.
@@ -58,7 +58,7 @@ struct Function {
     name: u32,
 }
 
-/// The file's names. There may be megabytes of them, but only a few are needed.
+/// The names in the file. There may be megabytes of them, but only a few are needed.
 #[derive(Debug)]
 struct SymbolNames {
     rules: NameRules,
@@ -114,7 +114,7 @@ impl Image {
         };
         let written: Vec<bool> = sections.iter().map(is_written).collect();
         let (at, bytes) = (symbols.sh_offset(endian), symbols.sh_size(endian));
-        // Sections that a program does not need in order to run may claim any size.
+        // Sections that are not needed to run the program may claim any size.
         if bytes > image.names.file.metadata().ok()?.len() {
             return None;
         }
@@ -135,8 +135,8 @@ impl Image {
         Some(image)
     }
 
-    /// Returns the difference between run-time addresses and those in the file, given that the part
-    /// from `offset` on was loaded at `start`.
+    /// Returns the difference between run-time addresses and addresses in the file, given that the
+    /// part of the file at `offset` was loaded at `start`.
     pub(super) fn bias(&self, offset: u64, start: u64) -> Option<u64> {
         let (first, address) = self.first?;
         (offset == first).then(|| start.wrapping_sub(address))
@@ -147,8 +147,9 @@ impl Image {
         self.functions.is_empty()
     }
 
-    /// Finds the functions that contain `addresses`, after their first byte. All are found at once,
-    /// because there are too many functions to sort them for the few that are on stacks.
+    /// Looks up the functions that contain `addresses`, which are return addresses and so never a
+    /// function's first byte. All addresses are looked up at once, because a file has too many
+    /// functions to sort them for the sake of the few that are on stacks.
     pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<u64> = addresses.collect();
@@ -166,8 +167,8 @@ impl Image {
             if number.is_multiple_of(SYMBOLS) && budget.is_spent() {
                 return;
             }
-            // The return address of a call at the very end of a function that never returns is
-            // after the function.
+            // If a function ends with a call that never returns, the return address of that call
+            // lies after the function.
             let (start, end) = (
                 function.start,
                 function.start.saturating_add(function.bytes.into()),
@@ -187,14 +188,14 @@ impl Image {
         known().extend(found);
     }
 
-    /// Returns the functions of the crate with whose name a path such as `optim::STATE` begins;
-    /// none if there is no time to find them.
+    /// Returns the functions of the crate in which a path such as `optim::STATE` begins; none if
+    /// there is no time to find them.
     pub(super) fn functions_of_crate(&self, path: &str, budget: Budget) -> Vec<Code> {
         let Some((name, _)) = path.split_once("::") else {
             return Vec::new();
         };
-        // A file may have megabytes of names. They are read all at once, because reading them one
-        // by one is slower.
+        // A file may have megabytes of names. Reading them all at once is faster than reading them
+        // one by one.
         let Ok(bytes) = usize::try_from(self.names.bytes.min(LARGEST_NAMES)) else {
             return Vec::new();
         };
@@ -238,7 +239,7 @@ impl Image {
         if kind == PT_LOAD && self.first.is_none() {
             self.first = Some((page(segment.p_offset(endian)), page(address)));
         } else if kind == PT_TLS {
-            // This is the layout on which the loader and the linker agree for the program itself.
+            // The loader and the linker agree on this layout for the program itself.
             let align = segment.p_align(endian).max(1);
             let first = address.wrapping_neg() & (align - 1);
             let bytes = segment.p_memsz(endian);
@@ -247,8 +248,8 @@ impl Image {
     }
 
     fn symbol(&mut self, symbol: &Sym64<Endianness>, endian: Endianness, written: &[bool]) {
-        // There are fifty functions for each variable, so as little work as possible is done for
-        // them.
+        // There are about fifty functions for each variable, so this does as little work as
+        // possible for a function.
         let kind = symbol.st_type();
         let start = symbol.st_value(endian);
         let bytes = symbol.st_size(endian);

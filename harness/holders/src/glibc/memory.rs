@@ -15,9 +15,8 @@ use super::budget::Budget;
 /// How many pages are cached: 32 MiB.
 const KEPT: usize = 8192;
 
-/// Readable memory.
 pub(super) trait Memory {
-    /// Reads from `address` on, and returns how many bytes could be read.
+    /// Reads memory that begins at `address`, and returns how many bytes could be read.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 }
 
@@ -34,8 +33,8 @@ impl OwnMemory {
 
 impl Memory for OwnMemory {
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
-        // The kernel takes signed offsets. Its own addresses, which would be negative, are not
-        // readable.
+        // The kernel takes signed offsets. As such, the kernel's own addresses would be negative,
+        // but they are not readable anyway.
         match i64::try_from(address) {
             Ok(_) => self.0.read_at(into, address).unwrap_or(0),
             Err(_) => 0,
@@ -43,20 +42,21 @@ impl Memory for OwnMemory {
     }
 }
 
-/// Memory with a cache of recent pages, because a search reads many words from few pages.
+/// Memory with a cache of pages, because a search reads many words from few pages.
 ///
 /// Everything that a search reads goes through this type, so the search ends at most one read after
-/// the limit. From then on, nothing can be read, and no conclusions are drawn from partial data.
+/// the limit. After the limit, nothing can be read, so no conclusions are drawn from partial data.
 #[derive(Debug)]
 pub(super) struct Pages<M> {
     memory: M,
-    /// The pages that have been read. A page that cannot be read is empty. All bits are inverted,
-    /// so that a copy of an address is not found as the address itself.
+    /// The pages that have been read. A page that cannot be read is stored as empty. All bits are
+    /// inverted, so that the search does not mistake the cached copy of an address for the address
+    /// itself.
     kept: Vec<Box<[u8]>>,
-    /// Where in `kept` each page is, by its number.
+    /// The index in `kept` of each page, by page number.
     places: FxHashMap<u64, usize>,
-    /// The number of the page that was used last, and its place. The next word is usually in the
-    /// same page.
+    /// The number of the page that was used last, and its index in `kept`. The next word is usually
+    /// in the same page.
     last: Option<(u64, usize)>,
     budget: Budget,
     /// How many bytes may still be read.
@@ -84,12 +84,10 @@ impl<M: Memory> Pages<M> {
         self.left < PAGE
     }
 
-    /// Whether the limit of bytes or of time has been reached.
     pub(super) fn is_spent(&self) -> bool {
         self.is_full() || self.budget.is_spent()
     }
 
-    /// Reads the eight bytes at an address that is a multiple of eight.
     pub(super) fn word(&mut self, address: u64) -> Option<u64> {
         let page = self.page(address / PAGE);
         let at = (address % PAGE) as usize;
@@ -100,15 +98,16 @@ impl<M: Memory> Pages<M> {
             .map(|bytes| !u64::from_ne_bytes(bytes))
     }
 
-    /// Passes the words from `start` to `end` to `see`, each with its address, while they can be
-    /// read and `see` returns true.
+    /// Passes each word from `start` to `end`, with its address, to `see`. Stops at the first word
+    /// that cannot be read, or when `see` returns false.
     pub(super) fn words(
         &mut self,
         start: u64,
         end: u64,
         mut see: impl FnMut(u64, u64) -> bool,
     ) -> Seen {
-        // These are addresses of the kernel, or the result of a wrong symbol table.
+        // Such a range is in the kernel's part of the address space, or comes from a wrong symbol
+        // table.
         if end > i64::MAX as u64 || start > end {
             return Seen::Part;
         }
@@ -137,7 +136,7 @@ impl<M: Memory> Pages<M> {
         seen
     }
 
-    /// Returns a page; empty if there is none, or if the limit has been reached.
+    /// Returns a page; empty if the page does not exist, or if the limit has been reached.
     fn page(&mut self, number: u64) -> &[u8] {
         let place = match self.last {
             Some((last, place)) if last == number => place,
@@ -221,7 +220,7 @@ pub(super) mod synthetic {
         pub(in super::super) static READS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Returns a limit of this many reads, each of which takes a microsecond.
+    /// Returns a limit of this many reads, on the assumption that each takes a microsecond.
     pub(in super::super) fn reads(reads: u64) -> Budget {
         let clock = || Duration::from_micros(READS.get());
         Budget::by(clock, Duration::from_micros(reads))
@@ -282,7 +281,7 @@ mod tests {
             true
         });
         assert_eq!((seen, all), (vec![0, 1, 2], Seen::Part));
-        // Not even pages that were read before can be read, so that nothing is concluded from
+        // Pages that were read before cannot be read either, so that nothing is concluded from
         // partial data.
         assert_eq!(pages.words(0, PAGE, |_, _| true), Seen::Part);
         assert_eq!(pages.word(3 * PAGE), None);

@@ -22,11 +22,11 @@ use self::search::{Driver, Region, Search};
 use self::targets::{LOWEST, Targets};
 use super::{Answer, DriverObjects, Enclosing, Holder, Program, Target, Unknown, nearest};
 
-/// A path from a variable through this many blocks or more often leads through stale contents of a
-/// block.
+/// A path from a variable through this many blocks or more often leads through outdated contents of
+/// a block.
 const DOUBTFUL: u32 = 4;
 
-/// Like [`find`](super::find); `None` if this process may not read its own memory.
+/// Like [`find`](super::find), but returns `None` if this process may not read its own memory.
 pub(super) fn find(
     targets: Vec<Target>,
     groups: usize,
@@ -85,8 +85,8 @@ pub(super) fn find(
         }
         for (found, mut new) in found.iter_mut().zip(new) {
             if !found.is_empty() {
-                // Only a stack frame that contains the target itself is better evidence than a
-                // doubtful variable.
+                // A stack frame is better evidence than a doubtful variable only if it contains the
+                // target itself.
                 new.retain(|holder| holder.blocks == 0);
             }
             if !new.is_empty() {
@@ -94,14 +94,15 @@ pub(super) fn find(
             }
         }
     }
-    // A long path is ignored if there is a short one, even to another target of the group.
+    // Long paths are ignored if there is a short one, even if it leads to another target of the
+    // group.
     for found in &mut found {
         if found.iter().any(|it| it.blocks < DOUBTFUL) {
             found.retain(|it| it.blocks < DOUBTFUL);
         }
     }
     // A target is reported as unreferenced only if no unnamed memory and no packed structure refers
-    // to it either.
+    // to it.
     let everywhere = [&roots.variables[..], &roots.frames, &roots.nameless].concat();
     for (regions, step) in [(&roots.nameless, 8), (&everywhere, 1)] {
         let is_open = |(found, unnamed): (&Vec<Holder>, &bool)| found.is_empty() && !unnamed;
@@ -136,7 +137,8 @@ pub(super) fn find(
     Some(answers)
 }
 
-/// Like [`enclosing`](super::enclosing); `None` if this process may not read its own memory.
+/// Like [`enclosing`](super::enclosing), but returns `None` if this process may not read its own
+/// memory.
 pub(super) fn enclosing(
     targets: Vec<Target>,
     groups: usize,

@@ -1,24 +1,25 @@
-//! Classifies symbols by their names, and restores the names as written.
+//! Classifies symbols by their names, and restores the names as they were written in the source.
 
 use crate::NameRules;
 
 /// The owner of a variable or function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// The program or a library that it is built from, with the name.
+    /// The program, or a library that is built into it, with the symbol's name.
     Program(String),
     /// Rust's own libraries or the C library.
     Runtime,
-    /// This harness or CUDA, which store every address, or libtest, which calls the harness.
+    /// This harness or CUDA, both of which store every address, or libtest, which calls the
+    /// harness.
     All,
 }
 
-/// Allocators that a program may contain, whose tables refer to every block.
+/// The prefixes of allocators that a program may contain. Their tables refer to every block.
 const ALLOCATORS: [&str; 8] = [
     "_mi_", "mi_", "_rjem_", "je_", "jemalloc", "snmalloc", "sn_", "tcmalloc",
 ];
 
-/// A crate's name in the forms in which it occurs at the beginning of symbols.
+/// A crate's name in the forms that it takes at the beginning of symbols.
 #[derive(Debug)]
 pub(super) struct CrateName {
     /// `9catalogue`
@@ -27,8 +28,8 @@ pub(super) struct CrateName {
     dotted: String,
 }
 
-/// In a symbol of the current mangling scheme, how far from the beginning the name of its crate may
-/// begin.
+/// The farthest position at which the name of the crate may begin in a symbol of the current
+/// mangling scheme.
 const FARTHEST: usize = 64;
 
 impl CrateName {
@@ -61,7 +62,7 @@ impl CrateName {
 /// Returns the owner of the symbol `mangled`.
 pub(super) fn whose(mangled: &str, rules: NameRules) -> Whose {
     let name = format!("{:#}", rustc_demangle::demangle(mangled));
-    // For a function of a trait, both the type and the trait are considered.
+    // For a function of a trait implementation, both the type and the trait are considered.
     let mut sorts = name.strip_prefix('<').map_or_else(
         || vec![sort(&name)],
         |inside| inside.split(" as ").take(2).map(sort).collect(),
@@ -84,7 +85,7 @@ enum Sort {
     Program,
     Runtime,
     All,
-    /// No crate: a type parameter, a primitive type, a C name.
+    /// No crate: the path is a type parameter, a primitive type or a C name.
     Unknown,
 }
 
@@ -97,7 +98,7 @@ fn sort(path: &str) -> Sort {
     let first = path.split_once("::").map(|(first, _)| first);
     let is_name = |name: &str| name.chars().all(|it| it.is_alphanumeric() || it == '_');
     match first.filter(|first| is_name(first)) {
-        // The last ones in this list are the crates with which the harness reads stacks and
+        // The last names in this list are the crates that the harness uses to read stacks and
         // symbols.
         Some(
             "gpu_leak_check"
@@ -115,7 +116,7 @@ fn sort(path: &str) -> Sort {
             | "object"
             | "rustc_demangle",
         ) => Sort::All,
-        // This includes the crates that Rust's own libraries are built from.
+        // This includes the crates on which Rust's own libraries are built.
         Some(
             "std" | "core" | "alloc" | "hashbrown" | "memchr" | "miniz_oxide" | "rustc_hash"
             | "serde" | "serde_core" | "serde_json",
@@ -125,12 +126,12 @@ fn sort(path: &str) -> Sort {
     }
 }
 
-/// Classifies a name without a path.
+/// Returns the owner of a name without a path.
 fn of_c(name: String, rules: NameRules) -> Whose {
     if (rules.is_vendor_function)(&name) || ALLOCATORS.iter().any(|it| name.starts_with(it)) {
         Whose::All
     } else if name.is_empty() || name.starts_with(['_', '.', '<']) {
-        // These are names of the compiler and of the C library.
+        // Such names belong to the compiler or the C library.
         Whose::Runtime
     } else {
         Whose::Program(name)

@@ -20,13 +20,14 @@ use super::threads::{self, Thread};
 use super::uses;
 use crate::{Mapping, NameRules, Program, ReturnAddresses, Root, RootKind};
 
-/// The kernel's name of the memory below the program break, where glibc's main arena is.
+/// The kernel's name for the memory below the program break, where glibc's main arena is.
 const PROGRAM_BREAK: &str = "[heap]";
 
-/// The largest guard below a stack. The inaccessible memory after an allocator's is larger.
+/// The largest guard below a stack. The inaccessible memory that follows an allocator's memory is
+/// larger.
 const LARGEST_GUARD: u64 = 64 << 10;
 
-/// How much of a function is searched for uses of a static.
+/// How many bytes of a function are searched for uses of a static.
 const LONGEST_FUNCTION: u32 = 64 << 10;
 
 /// The places from which a search begins.
@@ -34,30 +35,29 @@ const LONGEST_FUNCTION: u32 = 64 << 10;
 pub(super) struct Roots {
     /// The places that a report may name, by number.
     pub(super) named: Vec<Root>,
-    /// The memory of variables, statics first.
+    /// The memory of variables. Statics come first.
     pub(super) variables: Vec<Region>,
-    /// The memory of stack frames. A copy there is weaker evidence, because a function's values
+    /// The memory of stack frames. An address there is weaker evidence, because a function's values
     /// stay on the stack until another function overwrites them.
     pub(super) frames: Vec<Region>,
-    /// Memory that may refer to something but has no useful name: the variables of Rust's own
-    /// libraries, and the frames of their functions in which a thread waits.
+    /// Memory that may refer to a target but has no useful name: the variables of Rust's own
+    /// libraries, and the stack frames in which these libraries wait on behalf of a thread.
     pub(super) nameless: Vec<Region>,
     /// The memory in which blocks can be.
     pub(super) heap: Heap,
     /// The memory of NVIDIA's libraries.
     pub(super) cuda: Heap,
-    /// The programs and libraries with variables of the program.
+    /// The program, and the libraries with variables that belong to it.
     modules: Vec<Module>,
     /// For each named static, the module that contains it, and its addresses in that module's file.
     statics: FxHashMap<usize, (usize, Range<u64>)>,
-    /// The return addresses of the threads that wait for something other than the search, by
-    /// thread, innermost first.
+    /// The return addresses of each thread that waits for something other than the search,
+    /// innermost first, by thread id.
     waiting: FxHashMap<u32, Vec<u64>>,
-    /// Whether the roots are complete.
     pub(super) complete: bool,
 }
 
-/// A program or library with variables of the program.
+/// The program, or a library with variables that belong to it.
 #[derive(Debug)]
 struct Module {
     image: Arc<Image>,
@@ -68,7 +68,7 @@ struct Module {
 }
 
 impl Roots {
-    /// Collects the roots of this process, as far as possible within the time limit.
+    /// Collects the roots of this process, or as many as the time limit allows.
     pub(super) fn of_this_process<M: Memory>(
         program: Program<'_>,
         pages: &mut Pages<M>,
@@ -106,7 +106,7 @@ impl Roots {
         roots
     }
 
-    /// Returns the program and those libraries that belong to it, and records where NVIDIA's
+    /// Returns the program and the libraries that belong to it, and records where NVIDIA's
     /// libraries are.
     fn modules(&mut self, maps: &[Mapping<'_>], names: NameRules, budget: Budget) -> Vec<Module> {
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
@@ -124,7 +124,8 @@ impl Roots {
             let (true, Some(name)) = (is_code, name) else {
                 continue;
             };
-            // If the program was rebuilt while it runs, the kernel adds a suffix to the name.
+            // If the program's file was replaced while the program runs, the kernel adds a suffix
+            // to its name.
             let is_program = file == without_deleted(&program);
             if (names.is_vendor_library)(name) {
                 cuda.extend(parts.iter().map(|part| part.addresses()));
@@ -149,15 +150,15 @@ impl Roots {
         Heap::new(self.modules.iter().flat_map(|module| module.code.clone()))
     }
 
-    /// Returns the return addresses of the thread of a place; empty if the place has no thread, or
-    /// if they are unknown.
+    /// Returns the return addresses of the thread to which a place belongs; none if it belongs to
+    /// no thread, or if the addresses are unknown.
     pub(super) fn waits_at(&self, root: &Root) -> Vec<u64> {
         let waiting = root.thread_id.and_then(|id| self.waiting.get(&id));
         waiting.cloned().unwrap_or_default()
     }
 
-    /// Returns the addresses after instructions of the static's crate that use it, one for each
-    /// function; `None` if there was no time to look.
+    /// Finds the instructions in a static's crate that use the static. Returns the address after
+    /// the first such instruction in each function; `None` if there was no time to look.
     pub(super) fn used_at(
         &self,
         root: &Root,
@@ -235,8 +236,8 @@ impl Roots {
         }
     }
 
-    /// Collects the frames of all stacks, each of which ends at its return address. Values beyond
-    /// the last known frame are attributed to the thread, without the name of a function.
+    /// Adds the frames of all stacks. Each frame ends at its return address. Values beyond the last
+    /// known frame are attributed to the thread, without the name of a function.
     fn stacks<M: Memory>(
         &mut self,
         threads: &[Thread],
@@ -282,9 +283,10 @@ impl Roots {
         }
     }
 
-    /// Adds a stack's frames of the program, and those of Rust's own libraries that called them,
-    /// which may keep the program's arguments. In frames of these libraries that the program
-    /// called, the thread only waits, and their memory may contain values of earlier frames.
+    /// Adds the frames of one stack: those of the program's functions, and those of functions of
+    /// Rust's own libraries that called the program, because such functions may keep its arguments.
+    /// If instead the program called a library function, the thread only waits there, and that
+    /// frame may contain values of earlier frames.
     fn stack(&mut self, thread: &Thread, frames: Vec<(Range<u64>, Whose)>) {
         let mut waiting = Vec::new();
         let mut function: Option<String> = None;
@@ -310,8 +312,8 @@ impl Roots {
         }
     }
 
-    /// Returns the owner of the function with a call before `address`; `None` if there is no
-    /// function.
+    /// Returns the owner of the function to which a call returns at `address`; `None` if there is
+    /// no such function.
     fn returns_to(&self, address: u64, modules: &[Module]) -> Option<Whose> {
         if self.cuda.region(address).is_some() {
             return Some(Whose::All);
@@ -352,14 +354,13 @@ impl Roots {
 }
 
 impl Module {
-    /// Whether it has code at `address`.
     fn has(&self, address: u64) -> bool {
         self.code.iter().any(|code| code.contains(&address))
     }
 }
 
-/// Splits a stack at its return addresses, and returns each part with its function's owner. The
-/// owner of the first part, in which the thread waits, is unknown.
+/// Splits a stack at its return addresses, and returns each part with the owner of its function.
+/// The owner of the first part, in which the thread waits, is unknown.
 fn frames(
     stack: &Range<u64>,
     returns: impl Iterator<Item = (u64, Whose)>,
@@ -374,7 +375,7 @@ fn frames(
     frames
 }
 
-/// Returns the loaded module of the file at `path`.
+/// Returns the module that was loaded from the file at `path`.
 fn module(
     path: &Path,
     name: Option<&str>,
@@ -394,14 +395,15 @@ fn module(
     })
 }
 
-/// Reads the file at `path`, once per process unless there was no time to read all of it.
+/// Reads the file at `path`, and keeps the result for the life of the process, unless there was no
+/// time to read the whole file.
 fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     static READ: Mutex<Option<FxHashMap<PathBuf, Option<Arc<Image>>>>> = Mutex::new(None);
     let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
     let known = read().get_or_insert_default().get(path).cloned();
     known.unwrap_or_else(|| {
-        // No lock is held while reading, so a thread that needs the file at the same time reads it
-        // as well.
+        // No lock is held while the file is read, so two threads that need it at the same time both
+        // read it.
         let image = Image::read(path, names, budget).map(Arc::new);
         if image.is_some() || !budget.is_spent() {
             let mut read = read();
@@ -412,7 +414,7 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     })
 }
 
-/// Whether a library belongs to the system, or its internals are not known to the program's author.
+/// Whether a library belongs to the system, or the program's author does not know its internals.
 fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
     (names.is_in_a_system_directory)(file)
         || (names.is_known_library)(name)
@@ -424,8 +426,8 @@ fn without_deleted(program: &Path) -> &Path {
     Path::new(text.strip_suffix(" (deleted)").unwrap_or(text))
 }
 
-/// Returns the memory from which allocators may take blocks: anonymous mappings, without the stacks
-/// of threads. Each stack is given as an address in it and the thread pointer.
+/// Returns the memory from which allocators may take blocks: the anonymous mappings except the
+/// stacks of threads. Each stack is given as an address inside it and the thread pointer, if known.
 fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
     let mut regions = Vec::new();
     let mut others = FxHashMap::default();
@@ -443,15 +445,15 @@ fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
         }
         let inside = |(top, _): &&(u64, Option<u64>)| (start..end).contains(top);
         match stacks.iter().find(inside).map(|(_, pointer)| *pointer) {
-            // A mapping after a stack may have been merged with it.
+            // The kernel may have merged the mapping that follows a stack with the stack.
             Some(Some(pointer)) => {
                 regions.push((pointer + PAGE).next_multiple_of(PAGE).min(end)..end)
             }
             Some(None) => {}
             None => {
                 regions.push(start..end);
-                // This may be the stack of a thread that has ended, which is kept for the next
-                // thread. Or it contains blocks, and happens to be adjacent to such a stack.
+                // This may be the stack of a thread that has ended, kept for the next thread. It
+                // may also contain blocks and happen to be adjacent to such a stack.
                 let other = before.filter(|_| mapping.name.is_empty()).and_then(|it| {
                     let is_variables = it.file.is_some().then_some(Other::Variables);
                     is_variables.or_else(|| is_guard(it).then_some(Other::Stack))

@@ -1,9 +1,9 @@
-//! Searches for leaked resources, starting from the program's own statics, thread-locals and
-//! stacks.
+//! Searches for references to leaked resources, starting from the program's own statics,
+//! thread-locals and stacks.
 //!
-//! The search is breadth-first, so that the nearest place is found. Every word that may be the
-//! address of a block is treated as one. The search starts from the places, not from all memory,
-//! because a copy in a freed block is not reachable from any place.
+//! The search is breadth-first, so it finds the nearest place. It treats every word that may be the
+//! address of a block as one. It starts from places rather than scanning all memory, because a copy
+//! of an address in a freed block is not reachable from any place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -16,47 +16,47 @@ use super::memory::{Memory, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
 use super::threads;
 
-/// How many addresses are followed.
+/// The largest number of addresses that are followed.
 const MAX_BLOCKS: usize = 1 << 20;
-/// How far before an address inside a block its header is searched for. A pointer to a hash table,
-/// for example, is an address after its entries.
+/// How far before an address inside a block the block's header is searched for. For example, a
+/// pointer to a hash table points past the table's entries.
 const FAR: u64 = 64 << 10;
-/// How many bytes are examined after an address without a block.
+/// How many bytes are examined after an address that is not in a block.
 const LOOKED_AT: u64 = 64;
-/// After this many addresses without a block in a region, no block is expected in the region.
+/// How many addresses without a block are examined in a region before it is assumed to have no
+/// blocks.
 const ENOUGH: u32 = 32;
 
-/// A memory range of a place.
+/// A memory range that belongs to a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) addresses: Range<u64>,
-    /// The number of its place.
     pub(super) place: usize,
 }
 
-/// How the driver's own blocks are recognised. Every address can be reached from these blocks,
-/// because the driver's tables contain all addresses.
+/// How the driver's own blocks are recognised. They are not followed, because the driver's tables
+/// contain all addresses, so every address could be reached from them.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
-    /// The memory of the driver's libraries. A block that points into it is the driver's, unless it
-    /// points to one of `functions`.
+    /// The memory of the driver's libraries. A block that points into it belongs to the driver,
+    /// unless it points to one of `functions`.
     pub(super) libraries: Heap,
-    /// The code of the program. A block that points into it as well may be the stack of a
-    /// coroutine, which is not searched.
+    /// The program's code. A block that points into this code as well as into a driver library may
+    /// be the stack of a coroutine, which is not searched.
     pub(super) program: Heap,
     /// The functions that the program has looked up.
     pub(super) functions: FxHashSet<u64>,
-    /// The contexts. The blocks of the objects in a context point to it.
+    /// The contexts. The blocks of the objects in a context point to the context.
     pub(super) contexts: FxHashSet<Hidden>,
     /// All known objects. Their handles are addresses of the driver's blocks.
     pub(super) handles: BTreeSet<Hidden>,
 }
 
 impl Driver {
-    /// Whether a known object is in this block. An object need not begin where its block begins: a
-    /// queue, for example, may be part of its device.
+    /// Whether this block contains a known object. An object need not begin where its block begins:
+    /// a queue, for example, may be part of its device.
     fn has_an_object_in(&self, block: &Range<u64>) -> bool {
-        // Hidden addresses are in the reverse order.
+        // Hidden addresses sort in reverse order.
         let handles = Hidden::of(block.end - 1)..=Hidden::of(block.start);
         self.handles.range(handles).next().is_some()
     }
@@ -67,9 +67,9 @@ impl Driver {
 pub(super) struct Hit {
     /// The place.
     pub(super) place: usize,
-    /// The number of blocks in between.
+    /// The number of blocks between the place and the target.
     pub(super) blocks: u32,
-    /// The beginning of the block that contains it; `None` if the place itself does.
+    /// The beginning of the block that contains the target; `None` if the place itself contains it.
     pub(super) inside: Option<u64>,
 }
 
@@ -87,14 +87,14 @@ pub(super) struct Outcome {
     pub(super) hits: Vec<Option<Hit>>,
     /// Whether everything reachable was searched.
     pub(super) complete: bool,
-    /// For each block to which another block led, that other block. Both are given by their first
-    /// addresses.
+    /// For each block that was reached from another block, that other block. Both are given by
+    /// their first addresses.
     led_to_by: FxHashMap<u64, u64>,
 }
 
 impl Outcome {
-    /// Returns the first addresses of the blocks through which a target was reached, the one
-    /// nearest to the place first.
+    /// Returns the first addresses of the blocks through which a target was reached, beginning with
+    /// the block nearest to the place.
     pub(super) fn path(&self, hit: Hit) -> Vec<u64> {
         let before = |block: &u64| self.led_to_by.get(block).copied();
         let mut path: Vec<_> = std::iter::successors(hit.inside, before).collect();
@@ -123,15 +123,15 @@ struct Known {
 }
 
 impl Known {
-    /// Whether a block that is already followed contains an address. Something in it may look like
-    /// the header of another block.
+    /// Whether an address lies in a block that is already followed. Words inside such a block may
+    /// look like the header of another block.
     fn has(&self, address: u64) -> bool {
         let block = self.blocks.range(..=address).next_back();
         block.is_some_and(|(_, &end)| address < end)
     }
 }
 
-/// The addresses found in a region, by whether they are in blocks.
+/// How many of the addresses found in a region are in blocks, and how many are not.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     blocks: u32,
@@ -176,7 +176,7 @@ impl<M: Memory> Search<'_, M> {
             if level.is_empty() || self.is_settled(&outcome) || self.pages.is_spent() {
                 break;
             }
-            // Large blocks take long, and rarely lead further.
+            // Large blocks take long to search and rarely lead further, so they come last.
             level.sort_by_key(|block: &PendingBlock| block.addresses.end - block.addresses.start);
             let mut next = Vec::new();
             for block in level {
@@ -203,7 +203,6 @@ impl<M: Memory> Search<'_, M> {
         outcome
     }
 
-    /// Whether each group has a place.
     fn is_settled(&self, outcome: &Outcome) -> bool {
         let mut open: FxHashSet<usize> = FxHashSet::default();
         let mut settled: FxHashSet<usize> = FxHashSet::default();
@@ -225,7 +224,8 @@ impl<M: Memory> Search<'_, M> {
         let all = self
             .pages
             .words(addresses.start, addresses.end, |at, word| {
-                // Most words are numbers or text, or consist of parts of two adjacent words.
+                // Most words are numbers or text or, if unaligned, consist of parts of two adjacent
+                // words.
                 if !(LOWEST..END).contains(&word) || at % 8 != 0 && is_plain(word) {
                     return true;
                 }
@@ -234,7 +234,8 @@ impl<M: Memory> Search<'_, M> {
                     return true;
                 }
                 found.names_a_context |= driver.contexts.contains(&Hidden::of(word));
-                // Parts of two adjacent words may look like such an address.
+                // An unaligned word is ignored here, because parts of two adjacent words may look
+                // like such an address.
                 found.is_the_driver_s |= at % 8 == 0
                     && driver.libraries.region(word).is_some()
                     && !driver.functions.contains(&word);
@@ -252,7 +253,7 @@ impl<M: Memory> Search<'_, M> {
         found
     }
 
-    /// Adds the blocks that `pointers` point into, each once.
+    /// Adds the blocks that `pointers` point into. Each block is added only once.
     fn follow(
         &mut self,
         pointers: Vec<u64>,
@@ -278,7 +279,7 @@ impl<M: Memory> Search<'_, M> {
             };
             let Some(Block { addresses, in_use }) = self.heap.block(pointer, backward, self.pages)
             else {
-                // A value that would be the address of zeros is probably not an address.
+                // A value that points to zeros is probably not an address.
                 let begin = pointer - pointer % 8;
                 let mut words = (begin..begin + LOOKED_AT).step_by(8);
                 met.has_data |= words.any(|at| self.pages.word(at).unwrap_or(0) != 0);
@@ -300,10 +301,10 @@ impl<M: Memory> Search<'_, M> {
     }
 
     /// Whether an aligned word leads to memory that is not searched but may contain a target: the
-    /// memory of an allocator with another layout, or the stack of a coroutine. Values on the stack
-    /// of a thread that has ended do not count.
+    /// memory of an allocator with another layout, or the stack of a coroutine. Memory that is the
+    /// stack of a thread that has ended is not counted.
     fn is_foreign(&mut self, known: &Known) -> bool {
-        // Parts of two adjacent words look like an address too often to mean anything.
+        // Parts of two adjacent words look like an address so often that this would mean nothing.
         if self.pages.step != 8 {
             return false;
         }
@@ -311,8 +312,8 @@ impl<M: Memory> Search<'_, M> {
         let met = met.filter(|(_, met)| met.blocks == 0 && met.has_data);
         let mut regions = met.filter_map(|(&region, _)| self.heap.region(region));
         regions.any(|region| match self.heap.other(&region) {
-            // If the region is glibc's, this is an address of freed memory whose header is far away
-            // or gone.
+            // If glibc manages the region, this address points to freed memory whose header is far
+            // away or has been overwritten.
             None => !heap::is_of_glibc(&region, self.pages),
             Some(Other::Variables) => false,
             Some(Other::Stack) => {
@@ -323,7 +324,7 @@ impl<M: Memory> Search<'_, M> {
     }
 }
 
-/// Whether a word has so few nonzero bytes that unaligned small numbers often look like it.
+/// Whether a word has so few nonzero bytes that unaligned small numbers often look the same.
 fn is_plain(word: u64) -> bool {
     word.to_ne_bytes().iter().filter(|byte| **byte != 0).count() < 3
 }

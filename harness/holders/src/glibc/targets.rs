@@ -4,7 +4,7 @@ use super::Target;
 
 /// Smaller values are assumed to be numbers, not addresses.
 pub(super) const LOWEST: u64 = 1 << 32;
-/// No address of a program is as large as this or larger.
+/// All addresses of a program are smaller than this.
 pub(super) const END: u64 = 1 << 56;
 
 impl Target {
@@ -17,12 +17,12 @@ impl Target {
 /// All targets, searchable by value.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    /// Sorted by first value; none overlaps another.
+    /// The targets, sorted by first value. None overlaps another.
     sorted: Vec<Target>,
 }
 
 impl Targets {
-    /// Keeps the targets that can be distinguished from a number.
+    /// Creates a list of those targets that can be distinguished from a number.
     pub(super) fn new(mut all: Vec<Target>) -> Self {
         all.retain(Target::is_sought);
         all.sort_by_key(|target| (target.first.address(), target.group));
@@ -30,8 +30,8 @@ impl Targets {
         Self { sorted: all }
     }
 
-    /// Returns for each of `groups` groups whether it has no target, or has a target that cannot be
-    /// searched for.
+    /// Returns, for each of the `groups` groups, whether it has no target or has a target that
+    /// cannot be searched for.
     pub(super) fn groups_without(all: &[Target], groups: usize) -> Vec<bool> {
         let mut without = vec![true; groups];
         for target in all {
@@ -56,7 +56,6 @@ impl Targets {
         self.sorted[at].range().contains(&value).then_some(at)
     }
 
-    /// Returns the group of the target at an index.
     pub(super) fn group(&self, at: usize) -> usize {
         self.sorted[at].group
     }

@@ -19,28 +19,30 @@ const LARGEST: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Thread {
     pub(super) name: String,
-    /// Its number in `/proc/self/task`.
+    /// The thread's id in `/proc/self/task`.
     pub(super) id: Option<u32>,
-    /// The address at which it waits.
+    /// The address at which the thread waits.
     instruction: u64,
-    /// The kernel's file that describes its system call, and the content of that file.
+    /// The path and the content of the kernel's file that describes the thread's system call.
     call: (PathBuf, String),
-    /// The used part of its stack, from its innermost to its outermost frame.
+    /// The used part of the thread's stack, from its innermost to its outermost frame.
     pub(super) stack: Range<u64>,
     /// The thread pointer, if known. The thread-locals are below it.
     pub(super) pointer: Option<u64>,
-    /// Whether it waits for the search.
+    /// Whether the thread waits for the search.
     pub(super) is_asking: bool,
 }
 
 impl Thread {
-    /// Returns where the C library keeps the thread's data: the part of its descriptor with the
-    /// data of `pthread_setspecific`, and the table of the thread-locals of libraries.
+    /// Returns where the C library keeps the thread's data: the part of the thread's descriptor
+    /// that holds the data of `pthread_setspecific`, and the table of the thread-locals of
+    /// libraries.
     pub(super) fn descriptor<M: Memory>(&self, pages: &mut Pages<M>) -> [Range<u64>; 2] {
         let Some(pointer) = self.pointer else {
             return [0..0, 0..0];
         };
-        // The number of libraries for which the table has room is stored two words before it.
+        // The word two words before the table holds the number of libraries for which the table has
+        // room.
         let table = pages.word(pointer + 8).unwrap_or(0);
         let room = pages.word(table.wrapping_sub(16)).unwrap_or(0);
         let bytes = 16 * room.min(MOST_LIBRARIES);
@@ -50,15 +52,15 @@ impl Thread {
         ]
     }
 
-    /// Returns the address to which its system call returns.
+    /// Returns the address to which the thread's system call returns.
     pub(super) fn waits_at(&self) -> u64 {
         self.instruction
     }
 
-    /// Returns the stack slots with return addresses and these addresses, innermost first, and
-    /// whether they are complete. Other words that look like return addresses may be left over from
-    /// earlier calls. Returns `None` if the thread has continued, because the data that was read
-    /// may then mix several states.
+    /// Returns the stack slots that hold return addresses, with these addresses, innermost first,
+    /// and whether the list is complete. Other words that look like return addresses may be left
+    /// over from earlier calls. Returns `None` if the thread has continued, because the data that
+    /// was read may then mix several states.
     pub(super) fn returns<M: Memory>(
         &self,
         program: Program<'_>,
@@ -82,9 +84,9 @@ impl Thread {
     }
 }
 
-/// Returns the threads of this process except the searching thread, and whether the list and the
-/// data about them are complete. `region` returns the mapping that contains an address. Part of
-/// `budget` may be spent waiting for threads that are running.
+/// Returns the threads of this process except the searching thread, and whether the list and its
+/// data are complete. `region` returns the mapping that contains an address. Part of `budget` may
+/// be spent waiting for threads that are running.
 pub(super) fn of_this_process<M: Memory>(
     program: Program<'_>,
     pages: &mut Pages<M>,
@@ -109,8 +111,8 @@ pub(super) fn of_this_process<M: Memory>(
         let read = |file: &str| fs::read_to_string(task.join(file));
         let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
         let is_asking = id == Some(program.asking_thread);
-        // The thread that requested the search need not be waiting yet, because its frames are
-        // known and do not change.
+        // The thread that requested the search need not be in a system call yet, because its frames
+        // are known and do not change.
         let known = program.asking_stack.first().filter(|_| is_asking);
         let call = match known {
             Some(_) => Some(String::new()),
@@ -134,8 +136,8 @@ pub(super) fn of_this_process<M: Memory>(
             true => program.first_thread,
             false => thread_pointer(id, top, end, pages),
         };
-        // The rest of a deeper stack is not searched, nor are thread-locals whose addresses are
-        // unknown.
+        // If a stack is deeper than that, its rest is not searched. Thread-locals whose addresses
+        // are unknown are not searched either.
         complete &= pointer.is_some() && (!is_first || end == mapping.end);
         threads.push(Thread {
             name: if is_first {
@@ -168,13 +170,13 @@ pub(super) fn own_stack<M: Memory>(
     Some((top, thread_pointer(id, top, end, pages)))
 }
 
-/// How long in total, and how often, running threads are queried again. A thread that is about to
-/// wait or to end may first have to get a processor.
+/// The total time for which running threads are queried again, and the pause between two queries. A
+/// thread that is about to wait or to end may first have to get a processor.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Calls `read`, which describes a thread's system call, until the thread is in one or `patience`
-/// has run out. Returns the last result; `None` if the thread has ended.
+/// Calls `read`, which describes the system call of a thread, until the thread is in a system call
+/// or `patience` has run out. Returns the last result; `None` if the thread has ended.
 fn waiting_call(read: impl Fn() -> Option<String>, patience: Budget) -> Option<String> {
     let mut call = read()?;
     while waits_at(&call).is_none() && !patience.is_spent() {
@@ -184,9 +186,9 @@ fn waiting_call(read: impl Fn() -> Option<String>, patience: Budget) -> Option<S
     Some(call)
 }
 
-/// Parses `202 0x7f… 0x80 … 0x7ffd3c8f1a48 0x7f0c5a2e1b6f`: a call's number and arguments, then the
-/// stack pointer and the instruction pointer. These two are returned in this order. A running
-/// thread has no such line.
+/// Parses a line such as `202 0x7f… 0x80 … 0x7ffd3c8f1a48 0x7f0c5a2e1b6f`: the number and arguments
+/// of a system call, the stack pointer and the instruction pointer. Returns the two pointers in
+/// this order. The file of a running thread has no such line.
 fn waits_at(call: &str) -> Option<(u64, u64)> {
     let mut fields = call.split_ascii_whitespace().rev();
     let mut number = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
@@ -194,24 +196,25 @@ fn waits_at(call: &str) -> Option<(u64, u64)> {
     Some((stack, place))
 }
 
-/// How many libraries with thread-locals are examined.
+/// The largest number of libraries whose thread-locals are examined.
 const MOST_LIBRARIES: u64 = 4096;
 
-/// The offset in glibc's thread descriptor at which the data of `pthread_setspecific` end. After
-/// them comes the argument of the thread's first function, which is left out: the thread usually
-/// frees that block immediately and reuses it for something else.
+/// The offset in glibc's thread descriptor at which the data of `pthread_setspecific` ends. The
+/// argument of the thread's first function comes next. It is left out, because the thread usually
+/// frees that block immediately, and the block is then reused for something else.
 const SPECIFIC_DATA_END: u64 = 0x610;
 
-/// The offset in glibc's thread descriptor of the kernel's number of the thread.
+/// The offset of the thread's id in glibc's thread descriptor.
 #[cfg(target_arch = "x86_64")]
 const NUMBER: u64 = 0x2d0;
 
 /// Finds glibc's thread descriptor. It is at the far end of the thread's stack, and begins with its
 /// own address, the address of its table of thread-locals, and its own address again. The
-/// descriptor of the initial thread is elsewhere. A list on the stack whose only element is its
-/// head may look the same, and a mapping may continue with the stack of another thread. So the
-/// thread's number decides between the candidates. If the number is unknown, the last candidate is
-/// used.
+/// descriptor of the initial thread is elsewhere.
+///
+/// Other words may look like a descriptor: a list on the stack whose only element is its head, or
+/// the stack of another thread in the same mapping. So the descriptor with the thread's id is
+/// chosen. If the id is unknown, the last candidate is used.
 #[cfg(target_arch = "x86_64")]
 fn thread_pointer<M: Memory>(
     thread: Option<u32>,
@@ -237,8 +240,8 @@ fn thread_pointer<M: Memory>(
     own.or(candidates.last()).copied()
 }
 
-/// Whether a region contains glibc's descriptor of a thread, usually at its end. If so, it is the
-/// stack of a thread, which may have ended.
+/// Whether a region contains glibc's descriptor of a thread, usually at its end. Such a region is
+/// the stack of a thread, which may have ended.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_descriptor<M: Memory>(region: &Range<u64>, pages: &mut Pages<M>) -> bool {
     let near = region.end.saturating_sub(2 * PAGE).max(region.start);
@@ -246,13 +249,13 @@ pub(super) fn has_descriptor<M: Memory>(region: &Range<u64>, pages: &mut Pages<M
     is_from(near) || is_from(region.start)
 }
 
-/// On other machines, stacks of coroutines cannot be distinguished from those of threads.
+/// On other processors, the stacks of coroutines cannot be distinguished from those of threads.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn has_descriptor<M: Memory>(_region: &Range<u64>, _pages: &mut Pages<M>) -> bool {
     true
 }
 
-/// The position of the descriptor on other machines is not known here.
+/// On other processors, the position of the descriptor is not known here.
 #[cfg(not(target_arch = "x86_64"))]
 fn thread_pointer<M: Memory>(
     _thread: Option<u32>,
@@ -337,7 +340,7 @@ mod tests {
         }
     }
 
-    /// On a busy machine, it may take a long time until the thread waits.
+    /// On a busy machine, it may take long until the thread is in a system call.
     #[test]
     fn the_searching_thread_need_not_be_waiting_yet() {
         let is_over = AtomicBool::new(false);

@@ -1,16 +1,16 @@
 //! Finds instructions that use a variable.
 //!
-//! On x86-64, code refers to a variable by its distance from the next instruction. It is too rare
-//! to matter that four bytes happen to be the distance to a variable and the byte before them
-//! happens to announce a distance.
+//! On x86-64, code refers to a variable by its distance from the next instruction. Other bytes may
+//! look the same by chance, but too rarely to matter.
 
 use std::ops::Range;
 
-/// The part of the byte before a distance that announces it, and the value of that part.
+/// The bits of the byte before a distance that show that a distance follows, and the value of these
+/// bits.
 const MODE: (u8, u8) = (0xc7, 0x05);
 
-/// Returns the address after the first instruction in `code`, which begins at `start`, that uses
-/// the variable.
+/// Returns the address after the first instruction in `code` that uses the variable. `code` begins
+/// at the address `start`.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn first(code: &[u8], start: u64, variable: &Range<u64>) -> Option<u64> {
     let mut at = 2;

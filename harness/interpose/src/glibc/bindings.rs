@@ -1,6 +1,7 @@
 //! Finds and rebinds relocations that bind `dlsym`, or a function of a table, to something other
-//! than us. They are in objects that are linked to a driver, in objects that were loaded with their
-//! own symbols first, and everywhere if our `dlsym` is not the first in the process's lookup order.
+//! than our definition. Such relocations are in objects that are linked to a driver and in objects
+//! that were loaded with their own symbols first. If our `dlsym` is not the first in the process's
+//! lookup order, they are everywhere.
 #![expect(
     unsafe_code,
     reason = "reads memory that the loader mapped, and writes to the loader's tables"
@@ -15,10 +16,10 @@ use super::objects::{self, Object, Relocation, object_of, own_object};
 use super::{next, registry};
 use crate::loader::object_changes;
 
-/// The known bindings of the process.
+/// The bindings that have been found so far.
 struct State {
-    /// The numbers of objects loaded, of objects unloaded, and of tables registered. If none of
-    /// these numbers has changed, no binding has.
+    /// The numbers of objects loaded, of objects unloaded, and of tables registered. As long as
+    /// they are unchanged, so are all bindings.
     counts: (u64, u64, usize),
     /// The objects whose relocations have been examined, by the addresses of their dynamic
     /// sections.
@@ -34,7 +35,7 @@ struct Found {
     at: usize,
 }
 
-/// Returns the state. It must not be locked while the loader is called, because the loader has its
+/// Returns the state. Do not call the loader while the state is locked, because the loader has its
 /// own locks and calls constructors while holding them.
 fn state() -> MutexGuard<'static, State> {
     static STATE: Mutex<State> = Mutex::new(State {
@@ -46,8 +47,9 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Rebinds new libraries, with their `dlsym` to `ours`. For each binding that was found after
-/// `since` or could not be rebound, reports the library, the symbol and whether it was rebound.
+/// Rebinds relocations in new libraries. Those of `dlsym` are rebound to `ours`. Reports each
+/// binding that was found after `since` or could not be rebound: the library, the symbol and
+/// whether it was rebound.
 pub(crate) fn past_us(
     ours: *const c_void,
     since: usize,
@@ -72,7 +74,7 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
     let scanned = {
         let mut state = state();
         if (state.counts.1, state.counts.2) != (counts.1, counts.2) {
-            // Another object may be at the same address, and more names may be wanted.
+            // Another object may have been loaded at the same address, or more names may be wanted.
             state.scanned.clear();
             state.found.retain(|found| found.rebound);
         }
@@ -82,7 +84,7 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
         if !scanned.contains(&object.dynamic) {
             object.while_loaded(|handle| {
                 let is_wanted = |name: &CStr| name == c"dlsym" || registry::is_wanted(name);
-                // Other libraries may use addresses that the program provides, and a library that
+                // Other libraries may use addresses that the program provides. A library that
                 // contains this code also contains a `dlsym`.
                 let wholly = object.name.is_empty() || own_object() == Some(handle.cast());
                 object.relocations(wholly, is_wanted, |it| look_at(object, handle, it, ours));
@@ -98,15 +100,16 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
 fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ours: *const c_void) {
     let symbol = relocation.symbol;
     let is_dlsym = symbol == c"dlsym";
-    // SAFETY: the object is loaded, and the loader stores an address here.
+    // SAFETY: the object is loaded, and the loader stores an address in this word.
     let entry = unsafe { AtomicPtr::from_ptr(relocation.place) };
     let bound = entry.load(Ordering::Relaxed);
-    // An object may bind symbols that it defines to itself.
+    // If an object defines a symbol, it may bind the symbol to its own definition.
     let is_ours = is_dlsym || relocation.is_undefined && registry::is_wanted(symbol);
     if !is_ours || bound.is_null() {
         return;
     }
-    // If it still leads to the code that binds it at the first call, it has not been called yet.
+    // If the entry still leads to the code that binds it at the first call, the function has not
+    // been called yet.
     let is_unbound =
         relocation.is_undefined && object_of(bound) == Some(handle.cast_const().cast());
     let target = if is_dlsym {
@@ -114,7 +117,7 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
         match is_unbound || known.contains(&bound) {
             true => ours,
             false if object_of(bound) == own_object() => return,
-            // This is another library's definition, which ours cannot replace.
+            // The entry leads to another library's definition, which ours cannot replace.
             false => ptr::null(),
         }
     } else {
@@ -127,7 +130,7 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
             target => target,
         }
     };
-    // It is reported before it is rebound, because another thread may find it rebound at any time,
+    // The binding is reported before it is rebound: another thread may find it rebound at any time,
     // and then needs the report.
     if !is_unbound {
         tell(object, symbol, !target.is_null());
@@ -137,10 +140,10 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
     }
 }
 
-/// Returns the definition that a symbol of an object will be bound to: it is searched for in the
+/// Returns the definition to which a symbol of an object will be bound. It is searched for in the
 /// global scope, and then in the libraries loaded with the object.
 fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
-    // SAFETY: the object is loaded; the name is a C string.
+    // SAFETY: the object is loaded, and the name is a C string.
     let look_up = |handle| unsafe { next::dlsym()(handle, symbol.as_ptr()) };
     let found = [libc::RTLD_DEFAULT, handle].map(look_up);
     let found = found.into_iter().find(|found| !found.is_null());

@@ -1,5 +1,5 @@
-//! The interposer of this copy of the crate: its `dlsym`, which jumps to the next definition except
-//! for the names in tables, and its services for other copies, which find it by its marker.
+//! The interposer of this copy of the crate: its `dlsym`, and its services for other copies, which
+//! find it by its marker. For names that are not in tables, `dlsym` jumps to the next definition.
 //!
 //! `dlsym` may be called before `main`, in constructors and while the loader works. So the code
 //! that decides about a name allocates nothing, takes no lock, uses no thread-local and cannot
@@ -21,7 +21,8 @@ use crate::loader::while_open;
 ///
 /// # Safety
 ///
-/// As in the manual page: `handle` is a handle of `dlopen` or a special one, `name` a C string.
+/// The conditions are those of the manual page: `handle` is a handle from `dlopen` or a special
+/// handle, and `name` is a C string.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
@@ -32,8 +33,8 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
     naked_asm!("hint #34; b {}", sym interposed);
 }
 
-/// Calls `decide` with the return address as the third argument. Then it either returns the answer,
-/// or jumps to the next `dlsym` as if the caller had called that.
+/// Calls `decide` with the return address as the third argument. Then either returns the answer, or
+/// jumps to the next `dlsym` as if the caller had called that function.
 #[unsafe(naked)]
 unsafe extern "C" fn interposed(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     #[cfg(target_arch = "x86_64")]
@@ -73,8 +74,8 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
         jump,
         answer: ptr::null(),
     };
-    // A library that asks for the next definition wraps the function itself, and the program looks
-    // up its wrapper.
+    // A library that asks for the next definition wraps the function itself, and it is the
+    // library's wrapper that the program looks up.
     if handle == libc::RTLD_NEXT || name.is_null() {
         return decision;
     }
@@ -94,8 +95,8 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
     decision
 }
 
-/// Returns the result that the caller would have got without us. This may be that nothing was
-/// found.
+/// Returns the result that the caller would have got without us. That result may be that nothing
+/// was found.
 fn real(
     next: Dlsym,
     handle: *mut c_void,
@@ -103,12 +104,12 @@ fn real(
     caller: *const c_void,
 ) -> Result<*mut c_void, Dlsym> {
     let look_up = |handle| {
-        // SAFETY: the caller of `dlsym` passes a handle, or it is that of a loaded object.
+        // SAFETY: the handle comes from the caller of `dlsym` or is that of a loaded object.
         let found = unsafe { next(handle, name.as_ptr()) };
         (!found.is_null()).then_some(found)
     };
     // The C library searches the global scope, and then the libraries loaded with the caller. If it
-    // were called here, it would treat us as the caller.
+    // were called from here, it would treat this code as the caller.
     let beside_the_caller = || {
         let map = object_of(caller).filter(|_| handle == libc::RTLD_DEFAULT)?;
         // SAFETY: the caller's object is loaded, and its name is a C string.
@@ -119,7 +120,7 @@ fn real(
     let Some(behind) = registry::behind_trampolines(found) else {
         return Ok(found);
     };
-    // SAFETY: `behind` looks up a name and gets the caller's.
+    // SAFETY: `behind` looks up a name, and gets the name that the caller passed.
     let found = unsafe { behind(ptr::null_mut(), name.as_ptr()) };
     (!found.is_null()).then_some(found).ok_or(behind)
 }
@@ -129,12 +130,13 @@ pub(crate) fn ours() -> *const c_void {
     interposed as *const c_void
 }
 
-/// Makes the linker keep `dlsym`, as for `pthread_create`.
+/// Makes the linker keep `dlsym`, for the same reason as `pthread_create`.
 pub(crate) fn link() {
     std::hint::black_box(dlsym as Dlsym);
 }
 
-/// Passes a result to another copy: its receiver, a library, a symbol and a number.
+/// Passes one result to another copy. The arguments are the receiver, a library, a symbol and a
+/// number.
 pub(crate) type Report = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u64);
 
 /// The functions that a copy of this crate provides to others.
@@ -157,12 +159,12 @@ pub(crate) static OWN: Interposer = Interposer {
     missed: report_missed,
 };
 
-/// The name for which our `dlsym` returns the copy of the crate to which it belongs. No symbol has
-/// this name. A change that an older copy would not understand requires a new name.
+/// The name for which our `dlsym` returns this copy of the crate. No symbol has this name. A change
+/// that an older copy would not understand requires a new name.
 pub(crate) const MARKER: &CStr = c"gpu_leak_interpose_v1";
 
 unsafe extern "C" fn accept(table: *const Registration) -> u32 {
-    // SAFETY: `register` of some copy passes a static table.
+    // SAFETY: `register` of some copy passes a pointer to a static table.
     u32::from(!registry::register(unsafe { &*table }))
 }
 
@@ -186,9 +188,9 @@ unsafe extern "C" fn report_missed(report: Report, receiver: *mut c_void) {
     flagging::missed_calls(reporter(report, receiver));
 }
 
-/// Passes library, symbol and number to another copy.
+/// Returns a closure that passes a library, a symbol and a number to another copy.
 fn reporter(report: Report, receiver: *mut c_void) -> impl Fn(&CStr, &CStr, u64) {
-    // SAFETY: the other copy's function, with its receiver.
+    // SAFETY: the function belongs to the other copy and gets that copy's receiver.
     move |library, symbol, number| unsafe {
         report(receiver, library.as_ptr(), symbol.as_ptr(), number);
     }

@@ -1,6 +1,6 @@
-//! Watched functions without a wrapper: variants that no table has, or functions of a second
-//! driver. A thunk is handed out for each of them. It counts the call and jumps to the function, no
-//! matter what the function's signature is.
+//! Counts calls of watched functions that have no wrapper: variants that are in no table, and
+//! functions of a second driver. A thunk is handed out for each such function. It counts the call
+//! and jumps to the function, no matter what the function's signature is.
 #![expect(unsafe_code, reason = "defines functions that jump through a table")]
 
 use std::arch::naked_asm;
@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const COUNT: usize = 256;
-/// The size of each thunk's code in bytes.
+/// The size of the code of each thunk in bytes.
 const STEP: usize = 16;
 
 /// The counter and the target of a thunk.
@@ -18,7 +18,7 @@ const STEP: usize = 16;
 struct Flag {
     target: AtomicPtr<()>,
     calls: AtomicU64,
-    /// Never freed.
+    /// The function's name, which is never freed.
     name: AtomicPtr<c_char>,
 }
 
@@ -33,14 +33,13 @@ static FLAGS: [Flag; COUNT] = [const {
 /// How many thunks were requested.
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 
-/// The code of all thunks, `STEP` bytes each. They must not change a register that carries an
-/// argument, but they may use the registers that linkers use between a call and its function.
+/// The code of all thunks, `STEP` bytes each. It must not change a register that carries an
+/// argument, but may use the registers that linkers use between a call and the called function.
 #[unsafe(naked)]
 unsafe extern "C" fn thunks() {
     #[cfg(target_arch = "x86_64")]
     naked_asm!(
         ".set .Lflag, 0; .rept {count}; .balign {step}; endbr64",
-        // push .Lflag
         ".byte 0x68; .long .Lflag",
         "jmp 2f; .set .Lflag, .Lflag + 1; .endr",
         "2: pop r11; imul r11, r11, {size}; lea r10, [rip + {flags}]; add r11, r10",
@@ -66,7 +65,6 @@ fn code(at: usize) -> *const () {
     (thunks as *const ()).wrapping_byte_add(at * STEP)
 }
 
-/// Whether a pointer is one of our thunks.
 pub(crate) fn is_thunk(function: *const ()) -> bool {
     (code(0)..code(COUNT)).contains(&function)
 }
@@ -83,7 +81,7 @@ pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
         }
         at
     });
-    // If no thunk is left, a function that is looked up is assumed to be called as well.
+    // If no thunk is left, a function is assumed to be called once it is looked up.
     if at < COUNT { code(at) } else { real }
 }
 
@@ -94,7 +92,7 @@ pub(crate) fn missed_calls(each: impl Fn(&CStr, &CStr, u64)) {
         let calls = flag.calls.load(Ordering::Relaxed);
         let name = flag.name.load(Ordering::Acquire);
         if calls != 0 && !name.is_null() {
-            // SAFETY: a C string that `thunk` has leaked.
+            // SAFETY: the name is a C string that `thunk` has leaked.
             each(c"", unsafe { CStr::from_ptr(name) }, calls);
         }
     }

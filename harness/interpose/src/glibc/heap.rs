@@ -1,7 +1,7 @@
 //! Intercepts the program's own calls to the C library's allocator while a watcher is installed.
-//! During this time, the words in which the loader stored the addresses of `malloc` and related
-//! functions for the program point to the functions here. Only the program's words are replaced, so
-//! calls inside libraries are not seen.
+//! The loader has stored the addresses of `malloc` and related functions in words of the program.
+//! While there is a watcher, these words point to the functions in this file. Words of libraries
+//! are not replaced, so calls inside libraries are not seen.
 #![expect(
     unsafe_code,
     reason = "replaces functions of the C library's allocator"
@@ -16,7 +16,7 @@ use super::objects::{self, Object};
 use super::{next, process};
 use crate::interface::{CLEARED, FreedBlock, HeapWatch, function};
 
-/// The watcher; null if there is none.
+/// The watcher; null if none is installed.
 static WATCH: AtomicPtr<HeapWatch> = AtomicPtr::new(ptr::null_mut());
 
 /// A replaced word of the program, and its original contents.
@@ -31,7 +31,7 @@ unsafe impl Send for Replaced {}
 
 static REPLACED: Mutex<Vec<Replaced>> = Mutex::new(Vec::new());
 
-/// The C library's functions, which those of this file call.
+/// The C library's functions, which the functions in this file call.
 struct Real {
     malloc: unsafe extern "C" fn(usize) -> *mut c_void,
     calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
@@ -43,12 +43,12 @@ struct Real {
 
 static REAL: OnceLock<Real> = OnceLock::new();
 
-/// A name, the function that it resolves to, and the replacement of that function.
+/// A name, the function to which it resolves, and the replacement for that function.
 type Function = (&'static CStr, *mut c_void, *mut c_void);
 
 impl Real {
-    /// Finds the functions. All must be in one library, because an allocator that lacks one of them
-    /// does not know the blocks of another allocator.
+    /// Finds the functions. All of them must be in one library: an allocator that lacks one of them
+    /// cannot handle blocks that another allocator's function has returned.
     fn find() -> Option<(Self, Vec<Function>)> {
         let mut library = None;
         let mut functions = Vec::new();
@@ -73,14 +73,14 @@ impl Real {
         Some((real, functions))
     }
 
-    /// Returns the functions, which were found before any word was replaced.
+    /// Returns the C library's functions. They have been found before any word was replaced.
     fn get() -> &'static Self {
         REAL.get().unwrap_or_else(|| std::process::abort())
     }
 }
 
-/// From now on, reports to `watch` the heap blocks that the program's own code allocates and frees.
-/// `None` ends the watch. Returns whether the blocks can be seen, which is not so if the program
+/// Reports to `watch`, from now on, the heap blocks that the program's own code allocates and
+/// frees. `None` ends the watch. Returns whether the blocks can be seen. They cannot if the program
 /// has another allocator or if there is another watcher.
 pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
     let mut replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,8 +88,8 @@ pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
         end(&mut replaced);
         return false;
     };
-    // Only the serving copy may do this, because another copy of this crate would write the same
-    // words.
+    // Only the serving copy may do this. Otherwise, several copies of this crate would write the
+    // same words.
     let is_free = process::is_serving() && replaced.is_empty();
     is_free && begin(watch, &mut replaced).is_some()
 }
@@ -109,8 +109,9 @@ fn begin(watch: &'static HeapWatch, replaced: &mut Vec<Replaced>) -> Option<()> 
     Some(())
 }
 
-/// Returns the words of the program that lead to the allocator, in the order of their replacement;
-/// `None` if not all lead to the real functions.
+/// Returns the words of the program that hold addresses of the allocator's functions, in the order
+/// in which they are to be replaced; `None` if not all of them hold the addresses of the real
+/// functions.
 fn words(program: &Object) -> Option<Vec<Replaced>> {
     let (real, functions) = Real::find()?;
     REAL.get_or_init(|| real);
@@ -119,22 +120,22 @@ fn words(program: &Object) -> Option<Vec<Replaced>> {
     let function = |name: &CStr| functions.iter().find(|(known, ..)| *known == name);
     let is_wanted = |name: &CStr| function(name).is_some();
     program.relocations(false, is_wanted, |relocation| {
-        // SAFETY: the program stays loaded, and the loader stores an address here.
+        // SAFETY: the program stays loaded, and the loader stores an address in this word.
         let place = unsafe { AtomicPtr::from_ptr(relocation.place) };
         let before = place.load(Ordering::Relaxed);
         if let Some(&(_, real, by)) = function(relocation.symbol) {
-            // If they differ, the word leads to another allocator, or the loader binds the function
-            // only at its first call.
+            // If the two addresses differ, the word leads to another allocator, or the loader binds
+            // the function only at its first call.
             is_all &= before == real;
             words.extend((!by.is_null()).then_some(Replaced { place, before, by }));
         }
     });
-    // `free` comes first, so that a block whose allocation was seen is never freed unseen.
+    // `free` is replaced first, so that a block whose allocation was seen is never freed unseen.
     words.sort_by_key(|word| word.by != free as *mut c_void);
     (is_all && !words.is_empty()).then_some(words)
 }
 
-/// Whether there is a watcher. The watch ends when the process is forked.
+/// Whether a watcher is installed. A forked child has none.
 pub fn is_heap_watched() -> bool {
     watch().is_some()
 }
@@ -149,15 +150,14 @@ fn end(replaced: &mut Vec<Replaced>) {
     }
 }
 
-/// Returns the program.
 fn program() -> Option<Object> {
     let mut objects = objects::loaded().into_iter();
     objects.find(|object| object.name.is_empty())
 }
 
-/// Makes the watch end when the process is forked, because in the child, a lock of the watcher may
-/// be held by a thread that does not exist there. The watch ends before the fork, because other
-/// handlers in the child may free something.
+/// Ends the watch when the process is forked: in the child, a lock of the watcher may be held by a
+/// thread that does not exist there. The watch ends before the fork, because handlers that run in
+/// the child may free blocks.
 fn nothing_in_forked_children() {
     extern "C" fn nobody() {
         WATCH.store(ptr::null_mut(), Ordering::Relaxed);
@@ -180,7 +180,8 @@ fn unnoticed<T>(call: impl FnOnce() -> T) -> T {
     const DISABLED: c_int = 1;
 
     let mut before = 0;
-    // SAFETY: this thread's own state and error number, whose address is valid as long as it lives.
+    // SAFETY: both calls only change the state of this thread, and the address of its error number
+    // is valid as long as the thread lives.
     unsafe {
         let number = libc::__errno_location();
         let error = *number;
@@ -193,7 +194,7 @@ fn unnoticed<T>(call: impl FnOnce() -> T) -> T {
 }
 
 fn watch() -> Option<&'static HeapWatch> {
-    // SAFETY: null, or from a static reference.
+    // SAFETY: the pointer is null or comes from a static reference.
     unsafe { WATCH.load(Ordering::Acquire).as_ref() }
 }
 
@@ -205,14 +206,15 @@ fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
     {
         let end = usable_size(block).min(CLEARED);
         if kept < end {
-            // SAFETY: inside the block, after the caller's part of it.
+            // SAFETY: the bytes are inside the block, after the caller's part of it.
             unsafe { block.byte_add(kept).write_bytes(0, end - kept) };
         }
     }
     block
 }
 
-/// Returns whether the watcher was interested in the block.
+/// Reports a block that is about to be freed or moved. Returns whether the watcher was interested
+/// in it.
 fn freed(block: *mut c_void, is_moved: bool) -> bool {
     let watch = watch().filter(|_| !block.is_null());
     watch.is_some_and(|watch| {
@@ -229,7 +231,7 @@ fn usable_size(block: *mut c_void) -> usize {
 }
 
 unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    // SAFETY: the caller's own call, forwarded unchanged; likewise below.
+    // SAFETY: this forwards the caller's own call unchanged. The same applies below.
     allocated(unsafe { (Real::get().malloc)(bytes) }, bytes, 0)
 }
 
@@ -240,8 +242,8 @@ unsafe extern "C" fn calloc(count: usize, each: usize) -> *mut c_void {
 }
 
 unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
-    // The old block is reported before the call, because another thread may get it during the call.
-    // If nothing is known about the old block, it may contain anything.
+    // The old block is reported before the call, because another thread may get that block during
+    // the call. If nothing is known about the old block, it may contain anything.
     let is_known = block.is_null() || freed(block, true);
     let kept = usable_size(block);
     // SAFETY: as for `malloc`.
@@ -250,7 +252,7 @@ unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
         return moved;
     }
     if moved.is_null() && bytes != 0 {
-        // The call failed, and the old block is still there.
+        // The call failed, so the old block is still there.
         allocated(block, kept, kept);
     }
     allocated(moved, bytes, kept)
@@ -264,7 +266,7 @@ unsafe extern "C" fn posix_memalign(
     // SAFETY: as for `malloc`.
     let result = unsafe { (Real::get().posix_memalign)(block, alignment, bytes) };
     if result == 0 {
-        // SAFETY: the call has stored the block there.
+        // SAFETY: the call has stored the block's address there.
         allocated(unsafe { *block }, bytes, 0);
     }
     result

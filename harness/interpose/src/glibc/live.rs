@@ -4,8 +4,8 @@
 //! are destroyed before `pthread` keys, so the destructor of a key is the last code of the thread
 //! that can report.
 //!
-//! A forked child counts nothing, because a thread that does not exist there may have held the
-//! lock.
+//! A forked child counts nothing, because a thread that does not exist there may have held the lock
+//! at the time of the fork.
 #![expect(
     unsafe_code,
     reason = "registers a pthread destructor that reports the end of a thread"
@@ -18,22 +18,22 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::interface::MarkedThread;
 
-/// The threads that were started with a token and have not ended. Starting a thread costs far more
-/// than this lock.
+/// The threads that were started with a token and have not ended. Taking this lock costs far less
+/// than starting a thread.
 static LIVE: Mutex<Vec<Thread>> = Mutex::new(Vec::new());
 
 #[derive(Default)]
 struct Thread {
-    /// The token under which it is counted.
+    /// The token under which the thread is counted.
     token: u64,
     handle: libc::pthread_t,
-    /// Its id is 0 until it runs.
+    /// The part that [`marked_threads`] returns. Its id is 0 until the thread runs.
     public: MarkedThread,
 }
 
-/// How many calls to start a thread without a token have begun, and how many have returned. Nothing
-/// more is recorded for such threads, because an allocator may start one, and must not be called
-/// while it does.
+/// How many calls that start a thread without a token have begun, and how many have returned.
+/// Nothing more is recorded for such a thread: an allocator may be starting it, and must not be
+/// called while it does so.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static RETURNED: AtomicU64 = AtomicU64::new(0);
 
@@ -47,15 +47,15 @@ fn lock() -> Option<MutexGuard<'static, Vec<Thread>>> {
 
 /// Returns the kernel's id of this thread.
 fn this_thread() -> libc::pid_t {
-    // SAFETY: only returns a number.
+    // SAFETY: the call only returns a number.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
 /// Whether this is a forked child of the process that counts.
 pub(super) fn is_forked() -> bool {
     let here = std::process::id();
-    // This is set before the lock is taken for the first time. A fork before that leaves the lock
-    // free, and the child counts for itself.
+    // The id is set before the lock is taken for the first time. If a fork happens earlier, the
+    // lock is free, and the child counts its own threads.
     let first = COUNTING.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
     first.is_err_and(|counting| counting != here)
 }
@@ -69,9 +69,9 @@ pub fn live(token: u64) -> usize {
     threads.filter(|thread| thread.token == token).count()
 }
 
-/// Returns the live threads that inherited any token but 0, and those of drivers, with their
-/// [marks](crate::mark_threads). A thread that has just begun may be missing. The result is empty
-/// if [`inherits`](crate::inherits) is false.
+/// Returns the live threads that inherited a nonzero token and the threads that drivers started for
+/// themselves, with their [marks](crate::mark_threads). A thread that has just begun may be
+/// missing. The result is empty if [`inherits`](crate::inherits) is false.
 #[must_use]
 pub fn marked_threads() -> Vec<MarkedThread> {
     let live = lock();
@@ -80,14 +80,13 @@ pub fn marked_threads() -> Vec<MarkedThread> {
     running.map(|thread| thread.public).collect()
 }
 
-/// Marks the thread with this handle, which is about to be detached, if it is one of the counted
-/// threads.
+/// Marks the thread with this handle, which is about to be detached, if it is counted.
 pub(crate) fn detached(handle: libc::pthread_t, mark: impl FnOnce() -> u64) {
     let find = |live: &[Thread]| live.iter().position(|it| it.handle == handle);
     if lock().is_none_or(|live| find(&live).is_none()) {
         return;
     }
-    // The lock is not held here, because this calls the harness.
+    // The lock is not held here, because `mark` calls the harness.
     let mark = mark();
     if let Some(mut live) = lock()
         && let Some(at) = find(&live)
@@ -96,7 +95,7 @@ pub(crate) fn detached(handle: libc::pthread_t, mark: impl FnOnce() -> u64) {
     }
 }
 
-/// Starts a thread without a token, with `create`.
+/// Counts a call of `create`, which starts a thread without a token.
 pub(crate) fn start_without_token<T>(create: impl FnOnce() -> T) -> T {
     BEGUN.fetch_add(1, Ordering::SeqCst);
     let result = create();
@@ -104,19 +103,20 @@ pub(crate) fn start_without_token<T>(create: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Returns how many threads have been started by threads with token 0, including those that are
+/// Returns how many threads have been started by threads with token 0, including threads that are
 /// being started. The result is 0 if [`inherits`](crate::inherits) is false.
 #[must_use]
 pub fn started_without_token() -> u64 {
     BEGUN.load(Ordering::SeqCst)
 }
 
-/// Whether a thread is being started, with a token or without. Such a thread may be missing from
+/// Whether a thread is being started, with or without a token. Such a thread may be missing from
 /// [`marked_threads`] or from the kernel's list. Always false if [`inherits`](crate::inherits) is
 /// false.
 #[must_use]
 pub fn is_starting() -> bool {
-    // In a forked child, a call that another thread of the parent had begun never returns.
+    // If another thread of the parent was in such a call during a fork, that call never returns in
+    // the child.
     let Some(live) = lock() else {
         return false;
     };
@@ -150,14 +150,14 @@ fn starting(live: &[Thread], token: u64) -> Option<usize> {
         .position(|thread| thread.token == token && thread.public.id == 0)
 }
 
-/// Arranges that this thread, which was counted under `token`, is removed when it ends.
+/// Arranges for this thread, which was counted under `token`, to be removed when it ends.
 pub(crate) fn remove_at_end(token: u64, mark: u64) {
     if is_forked() {
         return;
     }
-    // The destructor is called for every value but null.
+    // The destructor is called for every value except null.
     let value = ptr::dangling::<c_void>();
-    // SAFETY: the key comes from `pthread_key_create`; the value is never dereferenced.
+    // SAFETY: the key comes from `pthread_key_create`, and the value is never dereferenced.
     let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
     if set != Some(0) {
         // The end of such a thread would not be reported, so it is not counted: waiting for too few
@@ -169,7 +169,7 @@ pub(crate) fn remove_at_end(token: u64, mark: u64) {
     {
         live[at].public.id = this_thread();
         live[at].public.started = mark;
-        // SAFETY: only returns this thread's handle.
+        // SAFETY: the call only returns this thread's handle.
         live[at].handle = unsafe { libc::pthread_self() };
     }
 }
@@ -179,8 +179,8 @@ fn key() -> Option<libc::pthread_key_t> {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     *KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: `key` is writable; `ended` does not unwind and uses nothing that may be gone by
-        // then.
+        // SAFETY: `key` is writable. `ended` does not unwind, and uses nothing that may no longer
+        // exist when it runs.
         let made = unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) };
         (made == 0).then_some(key)
     })
@@ -227,12 +227,12 @@ mod tests {
         // SAFETY: the child starts a thread, waits for it and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: requests a signal that ends the child.
+            // SAFETY: the call requests a signal that ends the child.
             unsafe { libc::alarm(10) };
             let inherited = token_of_a_thread() == 21;
             remove(22);
             let counted = live(21) + live(22);
-            // SAFETY: ends the child immediately, without handlers.
+            // SAFETY: the call ends the child immediately, without running handlers.
             unsafe { libc::_exit(i32::from(!inherited || counted != 0)) };
         }
         drop(held);

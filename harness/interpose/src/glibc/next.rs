@@ -1,4 +1,4 @@
-//! The definitions after ours, which the process would call without this crate.
+//! The definitions after ours, which the process would call if this crate did not exist.
 //!
 //! `dlsym` uses these functions, so they allocate nothing, take no lock, use no thread-local and
 //! cannot panic.
@@ -21,40 +21,40 @@ pub(crate) fn dlsym() -> Dlsym {
     unsafe { once(&NEXT, || of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr())) }.unwrap_or(of_libc())
 }
 
-/// Returns the result of the real `dlsym`, for the harness's own calls, which must not be
-/// intercepted.
+/// Returns the result of the real `dlsym`. The harness uses this for its own calls, which must not
+/// be intercepted.
 ///
 /// # Safety
 ///
-/// `handle` is a handle of `dlopen`, or one that `dlsym` accepts in its place.
+/// `handle` is a handle from `dlopen`, or a special handle that `dlsym` accepts.
 #[must_use]
 pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
-    // SAFETY: the caller keeps the contract; the name is a C string.
+    // SAFETY: the caller upholds the contract, and the name is a C string.
     let found = unsafe { dlsym()(handle, name.as_ptr()) };
     found.cast_const().cast()
 }
 
-/// Returns the C library's `dlsym`, looked up by its version, because finding it by its name alone
+/// Returns the C library's `dlsym`. It is looked up by its version, because a lookup by name alone
 /// would need `dlsym`.
 pub(crate) fn of_libc() -> Dlsym {
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     // This is the version of the first glibc for this processor. All later releases have it, in
-    // libc or in libdl. A missing version would cause an error message to be allocated, possibly by
-    // an interposed `malloc` that is calling this.
+    // libc or in libdl. If the version did not exist, an error message would be allocated, possibly
+    // by the interposed `malloc` that is calling this function.
     let version = if cfg!(target_arch = "x86_64") {
         c"GLIBC_2.2.5"
     } else {
         c"GLIBC_2.17"
     };
-    // SAFETY: both are C strings.
+    // SAFETY: both names are C strings.
     let find = || unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
     // SAFETY: the function has this name.
     unsafe { once(&FOUND, find) }.unwrap_or(finds_nothing)
 }
 
-/// Returns the function of the type `F` that `find` returns. `find` is called once, and its result
-/// is kept in `known`. Threads that race find the same function.
+/// Calls `find` once, keeps its result in `known`, and returns the result as a function of the type
+/// `F`. Threads that race find the same function.
 ///
 /// # Safety
 ///
@@ -68,20 +68,22 @@ unsafe fn once<F: Copy>(
         found = find();
         known.store(found, Ordering::Relaxed);
     }
-    // SAFETY: the caller keeps the contract.
+    // SAFETY: the caller upholds the contract.
     unsafe { function(found) }
 }
 
-/// A substitute for the C library's `dlsym` if there is none.
+/// Used in place of the C library's `dlsym` if there is none.
 unsafe extern "C" fn finds_nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Returns the definition of `name` after ours; `None` if there is none. It is looked up once.
+/// Returns the definition of `name` after ours; `None` if there is none. The definition is looked
+/// up once.
 ///
 /// # Safety
 ///
-/// `F` is the type of the function with this name, which the C library and every interposer share.
+/// `F` is the type of the function with this name. The C library and every interposer share this
+/// type.
 pub(crate) unsafe fn behind<F: Copy>(known: &AtomicPtr<c_void>, name: &CStr) -> Option<F> {
     // SAFETY: the name is a C string, and the caller guarantees the type.
     unsafe { once(known, || dlsym()(libc::RTLD_NEXT, name.as_ptr())) }

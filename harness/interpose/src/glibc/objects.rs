@@ -1,4 +1,4 @@
-//! The loaded objects of the process: the program and libraries as the loader has mapped them.
+//! The loaded objects of the process: the program and the libraries as the loader has mapped them.
 #![expect(unsafe_code, reason = "reads memory that the loader mapped")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -14,8 +14,8 @@ use crate::loader::{segments, visit_objects, while_open};
 /// Makes `dladdr1` return the object as well.
 const RTLD_DL_LINKMAP: c_int = 2;
 
-/// The first fields of glibc's `struct link_map`. A handle of `dlopen` points to this structure as
-/// well.
+/// The first fields of glibc's `struct link_map`. A handle from `dlopen` points to this structure
+/// as well.
 #[repr(C)]
 pub(crate) struct LinkMap {
     pub(crate) base: usize,
@@ -28,7 +28,7 @@ pub(crate) struct LinkMap {
 pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
     let mut info = MaybeUninit::uninit();
     let mut map = ptr::null_mut();
-    // SAFETY: both results are writable; any address may be queried.
+    // SAFETY: both results are writable, and any address may be queried.
     let found = unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
     (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
 }
@@ -40,22 +40,22 @@ pub(crate) fn own_object() -> Option<*const LinkMap> {
 
 /// An object as described by its program headers.
 pub(crate) struct Object {
-    /// Empty for the program itself.
+    /// The file's name; empty for the program itself.
     pub(crate) name: CString,
-    /// The address of its dynamic section.
+    /// The address of the object's dynamic section.
     pub(crate) dynamic: usize,
     base: usize,
     writable: Vec<Range<usize>>,
-    /// The part that is read-only after relocation.
+    /// The addresses that are read-only after relocation.
     relro: Range<usize>,
 }
 
-/// Returns the objects in the namespace of this code.
+/// Returns the objects in the loader's namespace that contains this code.
 pub(crate) fn loaded() -> Vec<Object> {
     let mut objects = Vec::new();
     visit_objects(|info| {
         let mut object = Object {
-            // SAFETY: the loader passes the object's own name.
+            // SAFETY: the loader passes the object's own name, which is a C string.
             name: unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned(),
             dynamic: 0,
             base: info.dlpi_addr as usize,
@@ -100,8 +100,8 @@ const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_RELACOUNT: i64 = 0x6fff_fff9;
 
-/// The types of relocations for entries of the global offset table, for its entries for calls, and
-/// for data.
+/// The types of relocations that store the address of a symbol: in entries of the global offset
+/// table, in its entries for calls, and in data.
 #[cfg(target_arch = "x86_64")]
 const WITH_ADDRESS: [u32; 3] = [6, 7, 1];
 #[cfg(target_arch = "aarch64")]
@@ -109,19 +109,19 @@ const WITH_ADDRESS: [u32; 3] = [1025, 1026, 257];
 
 impl Object {
     /// Calls `body` with a handle of the object, which stays loaded during the call. Does nothing
-    /// if the object is no longer there or is not a file.
+    /// if the object has been unloaded or is not a file.
     pub(crate) fn while_loaded(&self, body: impl FnOnce(*mut c_void)) {
-        // The program's own name is empty, as the loader expects.
+        // The name of the program itself is empty, as the loader expects.
         while_open(&self.name, |handle| {
-            // SAFETY: a handle of glibc points to this structure.
+            // SAFETY: a handle from glibc points to this structure.
             if unsafe { (*handle.cast::<LinkMap>()).dynamic.addr() } == self.dynamic {
                 body(handle);
             }
         });
     }
 
-    /// Calls `each` for every word with the address of a wanted symbol that the object imports or,
-    /// if `wholly` is set, defines. The object must be loaded.
+    /// Calls `each` for every word that holds the address of a wanted symbol, if the object imports
+    /// the symbol or, with `wholly`, defines it. The object must be loaded.
     pub(crate) fn relocations(
         &self,
         wholly: bool,
@@ -130,26 +130,27 @@ impl Object {
     ) {
         let names = self.dynamic(DT_STRTAB);
         if names < self.base {
-            // This is the kernel's own object, which glibc has not relocated. It imports nothing.
+            // This is the kernel's own object. It imports nothing, and glibc has not relocated it.
             return;
         }
         let symbols = ptr::with_exposed_provenance::<libc::Elf64_Sym>(self.dynamic(DT_SYMTAB));
-        // SAFETY: the object is loaded, and its dynamic section has the addresses of its tables.
+        // SAFETY: the object is loaded, and its dynamic section holds the addresses of its tables.
         let symbol = |at: u32| unsafe { &*symbols.add(at as usize) };
         let name = |symbol: &libc::Elf64_Sym| {
             let name = ptr::with_exposed_provenance(names + symbol.st_name as usize);
             // SAFETY: the names of an object's symbols are C strings in the object.
             unsafe { CStr::from_ptr(name) }
         };
-        // Imported symbols come before exported ones, and the hash table begins with the first
-        // exported one. There are many relocations and few wanted symbols, so the symbols are
+        // Imported symbols come before exported ones, and the hash table states where the exported
+        // ones begin. There are many relocations and few wanted symbols, so the symbols are
         // searched first.
         let hash = ptr::with_exposed_provenance::<u32>(self.dynamic(DT_GNU_HASH));
-        // SAFETY: as for symbols; the second word of the table is the index of its first symbol.
+        // SAFETY: the same holds as for symbols, and the second word of the table is the index of
+        // the first exported symbol.
         let imported = unsafe { hash.as_ref().map_or(0, |_| *hash.add(1)) };
         let names_a_wanted = |at: &u32| is_wanted(name(symbol(*at)));
         let wanted: Vec<u32> = (0..imported).filter(names_a_wanted).collect();
-        // The hash table of an object without exports does not contain the number of symbols.
+        // For an object without exports, the number of symbols cannot be read from the hash table.
         let wholly = wholly || imported <= 1;
         if wanted.is_empty() && !wholly {
             return;
@@ -165,7 +166,7 @@ impl Object {
             // This loop is kept simple, because a user's debug build runs it unoptimised, hundreds
             // of thousands of times.
             while next < end {
-                // SAFETY: as for symbols.
+                // SAFETY: the same holds as for symbols.
                 let relocation = unsafe { &*table.add(next) };
                 next += 1;
                 let at = (relocation.r_info >> 32) as u32;
@@ -186,8 +187,8 @@ impl Object {
         }
     }
 
-    /// Returns an entry of the dynamic section, in which glibc has converted offsets to addresses;
-    /// 0 if it is missing.
+    /// Returns an entry of the dynamic section; 0 if it is missing. glibc has converted the offsets
+    /// in this section to addresses.
     fn dynamic(&self, tag: i64) -> usize {
         let mut entry = ptr::with_exposed_provenance::<Dynamic>(self.dynamic);
         // SAFETY: the dynamic section of a loaded object ends with a tag of zero.
@@ -199,15 +200,15 @@ impl Object {
         }
     }
 
-    /// Replaces the word at `place` if it is still `before`. Returns whether it could be written.
-    /// The object must be loaded.
+    /// Replaces the word at `place` if it still holds `before`. Returns whether the word could be
+    /// written. The object must be loaded.
     pub(crate) fn write(
         &self,
         place: &AtomicPtr<c_void>,
         before: *mut c_void,
         after: *mut c_void,
     ) -> bool {
-        /// Held while a page is writable, so that only one thread writes.
+        /// Locked while a page is writable, so that only one thread writes at a time.
         static WRITING: Mutex<()> = Mutex::new(());
 
         let address = place.as_ptr().addr();
@@ -228,14 +229,14 @@ impl Object {
             return false;
         }
         let exchanged = place.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed);
-        // A page that stays writable is the lesser evil.
+        // A failure is ignored: the word has been replaced, and the page merely stays writable.
         protect(libc::PROT_READ);
         exchanged.is_ok() || exchanged == Err(after)
     }
 }
 
-/// `struct r_debug`, in which the loader shows its namespaces to debuggers. `next` exists from
-/// version 2.
+/// `struct r_debug`, through which the loader shows its namespaces to debuggers. `next` exists from
+/// version 2 on.
 #[repr(C)]
 struct Namespace {
     version: c_int,
@@ -247,15 +248,17 @@ struct Namespace {
 }
 
 /// Returns the files loaded into other namespaces, by `dlmopen` or for `LD_AUDIT`. They have their
-/// own C library and perhaps their own driver, and calls to these are not intercepted. The result
-/// is empty before glibc 2.35, because earlier releases do not list other namespaces.
+/// own C library and perhaps their own driver, and calls to that library and driver are not
+/// intercepted. The result is empty before glibc 2.35, because earlier releases do not list other
+/// namespaces.
 #[must_use]
 pub fn libraries_elsewhere() -> Vec<String> {
     let mut files = Vec::new();
     let own = own_object();
-    // SAFETY: looks up a C string in the global scope.
+    // SAFETY: the call looks up a C string in the global scope.
     let first = unsafe { next::dlsym()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
-    // SAFETY: the lists and their names are the loader's, and do not change while objects are visited.
+    // SAFETY: the lists and their names belong to the loader, and do not change while objects are
+    // visited.
     visit_objects(|_| unsafe {
         let first = first.cast_const().cast::<Namespace>().as_ref();
         let namespaces = iter::successors(first, |this| match this.version {

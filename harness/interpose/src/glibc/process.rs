@@ -1,5 +1,5 @@
 //! The interface between a harness and the interposer of its process. The copy of this crate whose
-//! `dlsym` comes first serves all others, which find it by its marker.
+//! `dlsym` comes first in the lookup order serves all other copies, which find it by its marker.
 #![expect(unsafe_code, reason = "calls functions of other copies of this crate")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -11,7 +11,7 @@ use super::next::{self, Dlsym};
 use super::registry;
 use crate::interface::{BindingPastUs, BindingsPastUs, MissedCalls, Reach, Registration, function};
 
-/// The copy that serves the process, and the functions that it intercepts, once a table has been
+/// The copy that serves the process, and which look-ups it intercepts. Set when the first table is
 /// registered.
 static SERVING: OnceLock<(&Interposer, Reach)> = OnceLock::new();
 
@@ -19,14 +19,13 @@ fn serving() -> &'static Interposer {
     SERVING.get().map_or(&OWN, |(serving, _)| serving)
 }
 
-/// Whether this copy serves the process.
 pub(crate) fn is_serving() -> bool {
     ptr::eq(serving(), &OWN)
 }
 
-/// From now on, for the life of the process, makes look-ups of the table's functions return their
-/// wrappers. Call it once per table, preferably in a constructor: earlier look-ups are not
-/// intercepted.
+/// Registers a table: from now on, for the life of the process, look-ups of its functions return
+/// their wrappers. Call this once per table, preferably in a constructor, because earlier look-ups
+/// are not intercepted.
 pub fn register(table: &'static Registration) -> Reach {
     dlsym::link();
     // This is called before `get_or_init`, because a thread that waits there may hold locks of the
@@ -34,19 +33,19 @@ pub fn register(table: &'static Registration) -> Reach {
     let found = find();
     let (interposer, reach) = SERVING.get_or_init(|| found);
     registry::keep_loaded(dlsym::ours().cast());
-    // SAFETY: the table is static, and in an object that stays loaded.
+    // SAFETY: the table is static and lies in an object that stays loaded.
     match unsafe { (interposer.register)(table) } {
         0 => *reach,
         _ => Reach::Nothing,
     }
 }
 
-/// Returns the copy that serves the process, and the functions that it intercepts.
+/// Returns the copy that serves the process, and which look-ups it intercepts.
 fn find() -> (&'static Interposer, Reach) {
-    // SAFETY: looks up a C string in the global scope.
+    // SAFETY: the call looks up a C string in the global scope.
     let first = unsafe { next::of_libc()(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
-    // SAFETY: the function has this name; its answer to the marker is a copy in an object that stays
-    // loaded.
+    // SAFETY: the function has this name, and what it returns for the marker is a copy in an object
+    // that stays loaded.
     let found = unsafe {
         let first: Option<Dlsym> = function(first);
         let found = first.map(|first| first(libc::RTLD_DEFAULT, MARKER.as_ptr()));
@@ -60,17 +59,17 @@ fn find() -> (&'static Interposer, Reach) {
 
 /// Returns the address to hand out if a name refers to several functions, as in `cuGetProcAddress`.
 ///
-/// A row is chosen by the address `real`: the row of `name` or of a variant of it, whichever the
-/// library that contains `real` exports at this address. If there is none, the row of `fallback` is
-/// chosen, which is the variant that headers give for the requested version. The result is the
-/// wrapper of this row. If that wrapper forwards to another function of the same name, or if only
-/// other variants of the name are known, the result is a function that counts calls. In all other
-/// cases, the result is `real`.
+/// First, a row is chosen. Among the rows of `name` and of its variants, it is the one whose name
+/// the library that contains `real` exports at the address `real`. If there is no such row, it is
+/// the row of `fallback`, the variant that headers give for the requested version. The result is
+/// the wrapper of the chosen row. If that wrapper forwards to another function of the same name, or
+/// if only other variants of the name are known, the result is a function that counts calls. In all
+/// other cases, the result is `real`.
 ///
 /// # Safety
 ///
-/// `real` is the function that `cuGetProcAddress` or the like has returned for `name`, with the
-/// signature of `fallback`: wrappers call it from now on.
+/// `real` is the function that `cuGetProcAddress` or a similar function has returned for `name`. It
+/// has the signature of `fallback`, because wrappers call it from now on.
 #[must_use]
 pub unsafe fn wrapper_by_address(
     name: &CStr,
@@ -78,12 +77,13 @@ pub unsafe fn wrapper_by_address(
     fallback: Option<&CStr>,
 ) -> *const () {
     let fallback = fallback.map_or(ptr::null(), CStr::as_ptr);
-    // SAFETY: C strings, the second of which may be null, and the caller keeps the contract.
+    // SAFETY: both names are C strings, the second of which may be null, and the caller upholds the
+    // contract.
     unsafe { (serving().wrapper)(name.as_ptr(), real, fallback) }
 }
 
 /// Rebinds libraries loaded since the last call, so that their calls to `dlsym` and to functions of
-/// a table reach us. Returns the bindings that have bypassed us since `since`, or none for
+/// a table reach us. Returns the bindings that were found to bypass us since `since`, or none for
 /// [`usize::MAX`].
 ///
 /// This is cheap as long as no library has been loaded. Calls that bypassed us before the rebinding
@@ -102,8 +102,9 @@ pub fn bindings_past_us(since: usize) -> BindingsPastUs {
     BindingsPastUs { now, found }
 }
 
-/// Returns the calls to watched functions without a wrapper: variants that no table has, or
-/// functions of a second driver. Each check compares the numbers with those at its beginning.
+/// Returns how often watched functions without a wrapper were called: variants that are in no
+/// table, and functions of a second driver. Each check compares these numbers with those at its
+/// beginning.
 #[must_use]
 pub fn missed_calls() -> Vec<MissedCalls> {
     let mut reported = Reported::new();
@@ -113,7 +114,7 @@ pub fn missed_calls() -> Vec<MissedCalls> {
     reported.into_iter().map(calls).collect()
 }
 
-/// The reports of the serving copy: libraries, symbols and numbers.
+/// What the serving copy reports: libraries, symbols and numbers.
 type Reported = Vec<(String, String, u64)>;
 
 /// Adds a library, a symbol and a number to a [`Reported`].
@@ -123,7 +124,8 @@ unsafe extern "C" fn receive(
     symbol: *const c_char,
     number: u64,
 ) {
-    // SAFETY: the serving copy passes back the list that it was given, and C strings.
+    // SAFETY: the serving copy passes back the list that it was given, and both names are C
+    // strings.
     unsafe {
         let text = |text| CStr::from_ptr(text).to_string_lossy().into_owned();
         let reported = &mut *reported.cast::<Reported>();

@@ -1,8 +1,8 @@
 //! Defines `pthread_create`, which passes on the token, and `pthread_detach`, which records where
 //! it was called.
 //!
-//! The linker resolves every call in the program to the definitions below. `RTLD_NEXT` finds those
-//! that would have been called without them.
+//! The linker resolves every call in the program to the definitions below. `RTLD_NEXT` finds the
+//! definitions that would otherwise have been called.
 #![expect(unsafe_code, reason = "replaces functions of the C library")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -15,7 +15,7 @@ use super::next::behind;
 use super::objects::object_of;
 use crate::threads::{TOKEN, token};
 
-/// Stands for the threads of drivers in the counts. No thread has it as its token.
+/// Stands for the threads of drivers in the counts. No thread has this value as its token.
 const OF_A_DRIVER: u64 = u64::MAX;
 
 /// The function that a thread runs. `pthread_exit` and cancellation may unwind through it, so no
@@ -45,8 +45,8 @@ struct Start {
 ///
 /// # Safety
 ///
-/// As in the manual page: `thread` is writable, `attributes` is null or initialised, and `routine`
-/// may be called with `argument` on another thread.
+/// The conditions are those of the manual page: `thread` is writable, `attributes` is null or
+/// initialised, and `routine` may be called with `argument` on another thread.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
@@ -67,7 +67,7 @@ unsafe extern "C" fn pthread_create(
         false => token,
     };
     if counted_as == 0 {
-        // SAFETY: the caller keeps the contract, and every argument is passed on unchanged.
+        // SAFETY: the caller upholds the contract, and every argument is passed on unchanged.
         let create = || unsafe { create(thread, attributes, routine, argument) };
         return live::start_without_token(create);
     }
@@ -79,11 +79,12 @@ unsafe extern "C" fn pthread_create(
         counted_as,
         mark: mark(),
     }));
-    // SAFETY: thread and attributes are passed on unchanged; `begin` expects a `Start`, which stays
-    // valid until `begin` takes ownership of it again, on any thread.
+    // SAFETY: `thread` and `attributes` are passed on unchanged. `begin` expects a `Start`, which
+    // stays valid until `begin`, on whatever thread it runs, takes ownership of it.
     let result = unsafe { create(thread, attributes, begin, start.cast()) };
     if result != 0 {
-        // SAFETY: no thread began, so `begin` never ran and `start` still belongs to this call.
+        // SAFETY: no thread was started, so `begin` never ran and `start` still belongs to this
+        // call.
         drop(unsafe { Box::from_raw(start) });
         live::remove(counted_as);
     }
@@ -101,12 +102,13 @@ const DRIVERS: [&[u8]; 7] = [
     b"amdvlk",
 ];
 
-/// Whether a thread works for a driver, judged by its first function.
+/// Whether a thread works for a driver. A thread does so if its first function is in a driver's
+/// library.
 fn is_drivers(routine: Routine) -> bool {
     let Some(object) = object_of(routine as *const c_void) else {
         return false;
     };
-    // SAFETY: the object is loaded, because its code is about to run; its name is a C string.
+    // SAFETY: the object is loaded, because its code is about to run, and its name is a C string.
     let path = unsafe { CStr::from_ptr((*object).name) }.to_bytes();
     let file = path.rsplit(|letter| *letter == b'/').next();
     file.is_some_and(|file| DRIVERS.iter().any(|driver| file.starts_with(driver)))
@@ -114,8 +116,8 @@ fn is_drivers(routine: Routine) -> bool {
 
 /// The first function of a thread that inherits.
 extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
-    // The box is freed here, because a variable would hold it while the routine runs.
-    // SAFETY: `pthread_create` above made this pointer from a box and passed it only to this call.
+    // The box is freed here, because a variable would keep it while the routine runs. SAFETY:
+    // `pthread_create` above made this pointer from a box and passed it only to this call.
     let start = *unsafe { Box::from_raw(start.cast::<Start>()) };
     TOKEN.set(start.token);
     live::remove_at_end(start.counted_as, start.mark);
@@ -125,7 +127,7 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
 /// The function that marks threads.
 static MARK: OnceLock<fn() -> u64> = OnceLock::new();
 
-/// From now on, calls `mark` when a thread that inherits a token is started or detached, on the
+/// Calls `mark` from now on when a thread that inherits a token is started or detached, on the
 /// thread that starts or detaches it. `mark` must not panic or start a thread. Only the first
 /// function that is set takes effect. If [`inherits`](crate::inherits) is false, none does.
 pub fn mark_threads(mark: fn() -> u64) {
@@ -133,7 +135,8 @@ pub fn mark_threads(mark: fn() -> u64) {
 }
 
 fn mark() -> u64 {
-    // In a forked child, a lock that it needs may be held by a thread that does not exist there.
+    // In a forked child, a lock that the function needs may be held by a thread that does not exist
+    // there.
     let mark = MARK.get().filter(|_| !live::is_forked());
     mark.map_or(0, |mark| mark())
 }
@@ -141,8 +144,8 @@ fn mark() -> u64 {
 /// The function to run before the next thread begins.
 static FIRST: Mutex<Option<fn()>> = Mutex::new(None);
 
-/// Runs `first` once, on the thread that is about to start the program's next thread, before that
-/// thread begins. It must not panic. Only the last function that is set takes effect. If
+/// Runs `first` once, on the thread that is about to start the program's next thread, before the
+/// new thread begins. `first` must not panic. Only the last function that is set takes effect. If
 /// [`inherits`](crate::inherits) is false, none does.
 pub fn before_next_thread(first: fn()) {
     *FIRST.lock().unwrap_or_else(PoisonError::into_inner) = Some(first);
@@ -150,8 +153,8 @@ pub fn before_next_thread(first: fn()) {
 }
 
 fn run_first() {
-    // This does not wait for the lock, because in a forked child, it may be held by a thread that
-    // does not exist there. The function is taken out first, because it may start threads itself.
+    // This does not wait for the lock: in a forked child, a thread that does not exist there may
+    // hold it. The function is taken out before it is called, because it may start threads itself.
     let first = FIRST.try_lock().ok().and_then(|mut first| first.take());
     if let Some(first) = first {
         first();
@@ -163,13 +166,14 @@ fn run_first() {
 ///
 /// # Safety
 ///
-/// As in the manual page: `thread` is the handle of a thread that nobody has joined or detached.
+/// The condition is that of the manual page: `thread` is the handle of a thread that has been
+/// neither joined nor detached.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     live::detached(thread, mark);
-    // SAFETY: the caller keeps the contract, and the function has this name.
+    // SAFETY: the caller upholds the contract, and the function has this name.
     unsafe {
         let next: Option<Detach> = behind(&NEXT, c"pthread_detach");
         next.map_or(libc::ESRCH, |next| next(thread))
@@ -178,14 +182,14 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
 
 /// Sets this thread's token and returns the previous one.
 pub fn set_token(token: u64) -> u64 {
-    // A token that is set is meant to be inherited, so `pthread_create` must be linked.
+    // The token can only be inherited if `pthread_create` is linked.
     link();
     TOKEN.replace(token)
 }
 
-/// Makes the linker keep `pthread_create`. The linker extracts an object from a library only for a
-/// symbol that is undefined at that moment, and the standard library, which calls `pthread_create`,
-/// comes later.
+/// Makes the linker keep `pthread_create`. The linker extracts an object from a library only for
+/// symbols that are undefined at that moment, and the standard library, which calls
+/// `pthread_create`, comes later on the command line.
 fn link() {
     std::hint::black_box((pthread_create as Create, pthread_detach as Detach));
 }

@@ -1,15 +1,15 @@
-//! The tables of this process, and the addresses handed out instead of functions.
+//! The tables of this process, and the addresses that are handed out in place of functions.
 //!
-//! Several tables may have the same function, for example those of harnesses in the program, in a
-//! plugin and in a preloaded library. The wrapper of the first table is handed out. Its slot leads
-//! to the wrapper of the next table, and the slot of the last table leads to the function. So a
-//! table that is registered later also intercepts calls through pointers that were handed out
+//! Several tables may contain the same function: for example those of harnesses in the program, in
+//! a plugin and in a preloaded library. The wrapper of the first table is handed out. Its slot
+//! leads to the wrapper of the next table, and the slot of the last table leads to the function. So
+//! a table that is registered later also intercepts calls through pointers that were handed out
 //! earlier.
 //!
-//! A process may have several functions with the same name: a tool such as ncu puts its own
-//! function in front of the driver's, and programs use both. So a table may have several rows for a
-//! name. The wrapper handed out for a function belongs to the first row whose slot leads to the
-//! function or is empty.
+//! A process may have several functions with the same name. For example, a tool such as ncu puts
+//! its own function in front of the driver's, and programs use both. So a table may have several
+//! rows for a name. The wrapper handed out for a function belongs to the first row whose slot leads
+//! to the function or is empty.
 #![expect(
     unsafe_code,
     reason = "stores tables as pointers and reads them without a lock"
@@ -36,7 +36,7 @@ type Row = (&'static [u8], &'static WatchedFunction);
 
 impl Table {
     fn of(registration: &'static Registration) -> Self {
-        // SAFETY: from a static slice, in `Registration::new`.
+        // SAFETY: the pointer and the count come from a static slice in `Registration::new`.
         let rows = unsafe { slice::from_raw_parts(registration.functions, registration.count) };
         let mut rows: Vec<_> = rows.iter().map(|row| (name_of(row), row)).collect();
         // The sort is stable, so rows with the same name keep their order.
@@ -44,22 +44,21 @@ impl Table {
         Self { registration, rows }
     }
 
-    /// Returns the rows with this name.
     fn named(&self, name: &[u8]) -> impl Iterator<Item = &'static WatchedFunction> {
         let rows = self.rows_from(name);
         rows.take_while(move |(other, _)| *other == name)
             .map(|(_, row)| *row)
     }
 
-    /// Returns the rows with this name, and all rows after them in the order of names.
+    /// Returns the rows with this name, and all rows whose names sort after it.
     fn rows_from(&self, name: &[u8]) -> slice::Iter<'_, Row> {
         let from = self.rows.partition_point(|(other, _)| *other < name);
         self.rows[from..].iter()
     }
 
-    /// Returns the wrapper of the first row with this name whose slot leads to `target`, which is
-    /// or forwards to `real`. Returns `None` if all slots lead elsewhere, and `target` if no row
-    /// has a wrapper.
+    /// Finds the first row with this name whose slot leads to `target`, or can be made to. `target`
+    /// is `real` or forwards to it. Returns the wrapper of that row, `None` if all slots lead
+    /// elsewhere, or `target` if no row has a wrapper.
     fn lead_to(&self, name: &[u8], target: *const (), real: *const ()) -> Option<*const ()> {
         let mut rows = self.named(name);
         rows.find_map(|row| match row.slot() {
@@ -68,7 +67,7 @@ impl Table {
         })
     }
 
-    /// Returns the rows of `base` and of its variants: `cuMemAlloc`, `cuMemAlloc_v2`.
+    /// Returns the rows of `base` and of its variants, such as `cuMemAlloc` and `cuMemAlloc_v2`.
     fn variants(&self, base: &[u8]) -> impl Iterator<Item = &'static WatchedFunction> {
         let rows = self.rows_from(base);
         rows.take_while(move |(name, _)| name.starts_with(base))
@@ -77,8 +76,8 @@ impl Table {
     }
 }
 
-/// Stores `target`, which is or forwards to `real`, unless the slot holds something that does not
-/// forward to `real`. Returns whether the slot now holds `target`.
+/// Stores `target`, which is `real` or forwards to it, unless the slot holds something that does
+/// not forward to `real`. Returns whether the slot now holds `target`.
 fn fill(slot: &Slot, target: *const (), real: *const ()) -> bool {
     let may_be = |before: *mut ()| {
         (before.is_null() || before.cast_const() == real).then_some(target.cast_mut())
@@ -90,11 +89,11 @@ fn fill(slot: &Slot, target: *const (), real: *const ()) -> bool {
 }
 
 fn name_of(row: &WatchedFunction) -> &'static [u8] {
-    // SAFETY: from a static C string, in `WatchedFunction::new`.
+    // SAFETY: the pointer comes from a static C string in `WatchedFunction::new`.
     unsafe { CStr::from_ptr(row.name) }.to_bytes()
 }
 
-/// Returns the name without its variant's suffix.
+/// Returns the name without the suffix of its variant.
 fn base_of(name: &[u8]) -> &[u8] {
     name.split(|letter| *letter == b'_').next().unwrap_or(name)
 }
@@ -103,12 +102,12 @@ fn base_of(name: &[u8]) -> &[u8] {
 static TABLES: AtomicPtr<Vec<&Table>> = AtomicPtr::new(ptr::null_mut());
 
 pub(crate) fn tables() -> impl DoubleEndedIterator<Item = &'static Table> {
-    // SAFETY: null, or leaked by `register`.
+    // SAFETY: the pointer is null or was leaked by `register`.
     let tables = unsafe { TABLES.load(Ordering::Acquire).as_ref() };
     tables.into_iter().flatten().copied()
 }
 
-/// Adds a table. Returns false if this version does not know its kind.
+/// Adds a table. Returns false if this version does not know this kind of table.
 pub(crate) fn register(registration: &'static Registration) -> bool {
     static REGISTERING: Mutex<()> = Mutex::new(());
 
@@ -121,8 +120,8 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
     TABLES.store(Box::into_raw(all), Ordering::Release);
     for rows in table.rows.chunk_by(|(name, _), (other, _)| name == other) {
         let name = rows[0].0;
-        // The slots of the last of the earlier tables hold the functions behind the wrappers that
-        // were handed out.
+        // Among the earlier tables, the slots of the last one hold the functions behind the
+        // wrappers that were handed out.
         let is_watched = |table: &&Table| table.named(name).any(|row| row.slot().is_some());
         let last = tables().rev().skip(1).find(is_watched);
         let holders = last.into_iter().flat_map(|last| last.named(name));
@@ -135,12 +134,12 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
             }
         }
     }
-    // Trampolines that found no wrapper look again.
+    // This makes trampolines that found no wrapper search again.
     trampolines().for_each(Trampolines::reset);
     true
 }
 
-/// Whether a table has `name`, or a variant of it.
+/// Whether a table contains `name` or a variant of it.
 pub(crate) fn is_wanted(name: &CStr) -> bool {
     let name = name.to_bytes();
     tables().any(|table| table.variants(base_of(name)).next().is_some())
@@ -154,21 +153,22 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     if is_ours(real) {
         return real;
     }
-    // The tables are not collected first, so that a table registered by one of these callbacks is
-    // searched as well.
+    // The tables are not collected first, so that a table that a callback registers is searched as
+    // well.
     for table in having() {
         if let Some(on_lookup) = table.registration.on_lookup {
-            // SAFETY: it gets the name and the function as documented.
+            // SAFETY: the callback gets the name and the function, as documented.
             unsafe { on_lookup(name.as_ptr(), real.cast()) };
         }
     }
-    // If no table has the name, it is an unknown variant, because other names do not get here.
+    // If no table has the name itself, it is an unknown variant, because names that are not wanted
+    // do not get here.
     let mut is_unknown = having().next().is_none() && is_wanted(name);
     let mut target = real;
     for table in having().rev() {
         match table.lead_to(bytes, target, real) {
             Some(wrapper) => target = wrapper,
-            // All rows forward to functions with this name in other libraries.
+            // All rows forward to functions of this name in other libraries.
             None => is_unknown = true,
         }
     }
@@ -185,18 +185,19 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     }
 }
 
-/// Like [`by_name`], but for a `name` that may refer to several functions: uses the function
-/// exported at the address `real` or, if there is none, the function called `fallback`.
+/// Like [`by_name`], but for a `name` that may refer to several functions. Uses the name under
+/// which the library exports a function at the address `real` or, if there is none, the name
+/// `fallback`.
 pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
     if !is_wanted(name) || is_ours(real) {
         return real;
     }
-    // This also opens the library, so that it can be searched.
+    // This also opens the library, so that its symbols can be searched.
     keep_loaded(real);
     let base = base_of(name.to_bytes());
     let object = object_of(real.cast()).unwrap_or(ptr::null());
     let is_exported = |row: &&WatchedFunction| {
-        // SAFETY: the handle is that of a loaded object; the name is a C string.
+        // SAFETY: the handle is that of a loaded object, and the name is a C string.
         let address = unsafe { next::dlsym()(object.cast_mut().cast(), row.name) };
         address.cast_const().cast() == real
     };
@@ -208,12 +209,12 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     let row = variants().find(is_exported);
     // SAFETY: the name of a row is a C string.
     let found = row.map(|row| unsafe { CStr::from_ptr(row.name) });
-    // Errors that the search for variants left behind must not reach the caller.
-    // SAFETY: takes this thread's message, which nothing keeps.
+    // Errors that the search for variants left behind must not reach the caller. SAFETY: the call
+    // takes this thread's message, to which nothing else refers.
     unsafe { libc::dlerror() };
     match found.or(fallback) {
         Some(found) => by_name(found, real),
-        // No table has this variant, although tables have others.
+        // No table has this variant, although tables have other variants.
         None => {
             // The requested name stands for all variants, so the name of the exported variant is
             // used if it is known.
@@ -227,18 +228,18 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     }
 }
 
-/// Whether a table with this name is only for libraries other than those that provide its
+/// Whether a table that contains this name is only for libraries other than those that provide its
 /// functions.
 fn is_only_for_others(name: &[u8]) -> bool {
     tables()
         .any(|table| table.registration.only_for_others != 0 && table.named(name).next().is_some())
 }
 
-/// The libraries from which functions of such tables were handed out. They stay loaded.
+/// The libraries that provide functions of such tables that were handed out. They stay loaded.
 static PROVIDERS: [AtomicPtr<LinkMap>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 
-/// Adds the library of a function. The program itself is not added, even if it contains such a
-/// library.
+/// Records the library of a function as a provider. The program itself is not recorded, even if it
+/// contains such a library.
 fn provides(function: *const ()) {
     let Some(object) = object_of(function.cast()) else {
         return;
@@ -255,8 +256,9 @@ fn provides(function: *const ()) {
     let _ = PROVIDERS.iter().any(is_in);
 }
 
-/// Whether a library of such a table makes this look-up for itself. A loader, for example, asks
-/// layers and drivers for the functions to which it passes on calls of its own functions.
+/// Whether a library that provides functions of such a table makes this look-up for itself. A
+/// loader, for example, asks layers and drivers for the functions to which it passes on calls to
+/// its own functions.
 pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
     is_only_for_others(name.to_bytes())
         && object_of(caller).is_some_and(|object| {
@@ -273,7 +275,7 @@ fn is_ours(function: *const ()) -> bool {
         || behind_trampolines(function.cast_mut().cast()).is_some()
 }
 
-/// If `found` is a trampoline of a preloaded library and not the driver's function, returns the
+/// If `found` is a trampoline of a preloaded library rather than the driver's function, returns the
 /// function that looks up names after that library.
 pub(crate) fn behind_trampolines(found: *mut c_void) -> Option<Dlsym> {
     let is_in = |it: &&Trampolines| object_of(found) == object_of(it.unresolved.cast());
@@ -283,12 +285,12 @@ pub(crate) fn behind_trampolines(found: *mut c_void) -> Option<Dlsym> {
 }
 
 fn trampolines() -> impl Iterator<Item = &'static Trampolines> {
-    // SAFETY: null, or from a static reference.
+    // SAFETY: the pointer is null or comes from a static reference.
     tables().filter_map(|table| unsafe { table.registration.trampolines.as_ref() })
 }
 
-/// Keeps the library of this function loaded, because the address is stored for the life of the
-/// process.
+/// Keeps the library of this function loaded, because the function's address is stored for the life
+/// of the process.
 pub(crate) fn keep_loaded(function: *const ()) {
     static KEPT: AtomicPtr<LinkMap> = AtomicPtr::new(ptr::null_mut());
 

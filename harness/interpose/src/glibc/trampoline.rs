@@ -1,10 +1,12 @@
-//! Driver functions as symbols, for a preloaded library.
+//! Defines driver functions as symbols, for a preloaded library.
 //!
-//! For everything that is linked to the driver, the library's definitions come before the driver's,
-//! no matter when the driver is loaded. Each definition jumps through its own entry. At first the
-//! entry leads to code that finds the function, and then to the wrapper, or to the function itself
-//! while no table has it. If there is no driver, there is no function: the caller then gets the
-//! error code of CUDA's stub library, and `dlsym` does not return the symbol.
+//! For everything that is linked to the driver, the preloaded library's definitions come before the
+//! driver's, no matter when the driver is loaded. Each definition jumps through its own entry. At
+//! first, the entry leads to code that finds the function. Afterwards, it leads to the wrapper or,
+//! while no table has the function, to the function itself.
+//!
+//! If there is no driver, there is no function either. The caller then gets the error code of
+//! CUDA's stub library, and `dlsym` does not return the symbol.
 #![expect(unsafe_code, reason = "defines functions whose signatures are unknown")]
 
 use std::arch::{asm, naked_asm};
@@ -16,8 +18,8 @@ use super::{next, process};
 use crate::interface::{Trampoline, Trampolines};
 
 /// Defines the named functions of a library and collects them for
-/// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Use it only in a
-/// preloaded library, because anywhere else, the program would seem to have a driver.
+/// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Use this only in a
+/// preloaded library. Anywhere else, it would make the program appear to have a driver.
 ///
 /// ```no_run
 /// gpu_leak_interpose::trampolines!(static DRIVER of c"libcuda.so.1": cuInit cuMemAlloc_v2);
@@ -80,11 +82,11 @@ impl Trampolines {
     }
 }
 
-/// Returns the next definition after the library that contains this code.
+/// Looks up a name after the library that contains this code.
 unsafe extern "C" fn behind_us(_: *mut c_void, name: *const c_char) -> *mut c_void {
-    // SAFETY: the caller passes a C string. The empty instruction keeps the compiler from ending this
-    // function with a jump to `dlsym`, which would return to the caller: its library would then be
-    // the one that `RTLD_NEXT` begins after.
+    // SAFETY: the caller passes a C string. The empty instruction keeps the compiler from ending
+    // this function with a jump to `dlsym`. After such a jump, `dlsym` would return to the caller,
+    // and `RTLD_NEXT` would begin after the caller's library.
     unsafe {
         let found = next::dlsym()(libc::RTLD_NEXT, name);
         asm!("");
@@ -92,8 +94,8 @@ unsafe extern "C" fn behind_us(_: *mut c_void, name: *const c_char) -> *mut c_vo
     }
 }
 
-/// The target of a trampoline that has not been called yet. Finds the function and jumps to it,
-/// with all arguments unchanged.
+/// The target of a trampoline that has not been called yet. This code finds the function and jumps
+/// to it, with all arguments unchanged.
 #[unsafe(naked)]
 unsafe extern "C" fn unresolved() {
     #[cfg(target_arch = "x86_64")]
@@ -125,10 +127,10 @@ unsafe extern "C" fn unresolved() {
     );
 }
 
-/// Finds and returns the target that a trampoline has from now on.
+/// Finds and returns the target to which a trampoline jumps from now on.
 extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
-    // SAFETY: names are C strings; the library is only used if it is loaded, and it stays so,
-    // because the caller is linked to it.
+    // SAFETY: all names are C strings. The library is used only if it is loaded, and it stays
+    // loaded, because the caller is linked to it.
     let real = unsafe {
         let mut real = behind_us(ptr::null_mut(), entry.name);
         if real.is_null() {
@@ -149,7 +151,7 @@ extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
         let name = CStr::from_ptr(entry.name);
         process::wrapper_by_address(name, real.cast_const().cast(), Some(name))
     };
-    // The target is not stored if a table with a wrapper has been registered in the meantime.
+    // If a table with a wrapper has been registered in the meantime, the target is not stored.
     let _ = entry.target.compare_exchange(
         before,
         target.cast_mut(),

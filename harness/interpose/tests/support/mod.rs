@@ -14,7 +14,8 @@ pub(crate) mod table;
 /// The variable that is set in the separate process of a test.
 const ALONE: &str = "GPU_LEAK_INTERPOSE_TEST";
 
-/// Returns a command that runs a program of the target, with an emulator if the variable names one.
+/// Returns a command that runs a program built for the target, with an emulator if the variable
+/// names one.
 pub(crate) fn program(path: impl AsRef<OsStr>) -> Command {
     match env::var("GPU_LEAK_TEST_RUNNER") {
         Ok(runner) => {
@@ -76,14 +77,15 @@ impl Libraries {
 
 pub(crate) fn text(output: &Output) -> String {
     let both = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
-    // An emulator cannot preload a library for another processor.
+    // An emulator cannot preload a library that is built for another processor.
     let lines = both.iter().flat_map(|text| text.split_inclusive('\n'));
     lines
         .filter(|line| !line.starts_with("ERROR: ld.so:"))
         .collect()
 }
 
-/// Runs `body` in a separate process with these variables, where only the test with this name runs.
+/// Runs `body` in a separate process with these environment variables. Only the test with this name
+/// runs there.
 pub(crate) fn alone(test: &str, variables: &[(&str, &OsStr)], body: impl FnOnce()) {
     if env::var(ALONE).as_deref() == Ok(test) {
         return body();
@@ -164,7 +166,7 @@ impl Library {
 
     pub(crate) fn open_with(path: impl AsRef<Path>, flags: i32) -> Self {
         let path = CString::new(path.as_ref().as_os_str().as_encoded_bytes()).expect("a path");
-        // SAFETY: the constructors of these libraries may run here.
+        // SAFETY: the libraries' constructors may run here.
         let handle = unsafe { libc::dlopen(path.as_ptr(), flags) };
         assert!(!handle.is_null(), "{}", error());
         Self(handle)
@@ -175,7 +177,7 @@ impl Library {
         look_up(self.0, name)
     }
 
-    /// Calls a function without arguments.
+    /// Calls a function that takes no arguments.
     pub(crate) fn call(self, name: &CStr) -> i32 {
         let function = self.find(name);
         assert!(!function.is_null(), "{name:?}: {}", error());
@@ -183,7 +185,7 @@ impl Library {
         unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn() -> i32>(function)() }
     }
 
-    /// Returns the address that `looks_up.c` or `linked.c` finds.
+    /// Returns the address that the library built from `looks_up.c` or `linked.c` finds.
     pub(crate) fn asks(self, function: &CStr, name: &CStr) -> *const () {
         let function = self.find(function);
         type Finds = unsafe extern "C" fn(*const std::ffi::c_char) -> *const ();
@@ -199,7 +201,7 @@ pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *const () {
 
 /// Returns the message of `dlerror`.
 pub(crate) fn error() -> String {
-    // SAFETY: the message is copied before anything else may replace it.
+    // SAFETY: the message is copied before any other call can replace it.
     unsafe {
         let message = libc::dlerror();
         if message.is_null() {
@@ -209,7 +211,7 @@ pub(crate) fn error() -> String {
     }
 }
 
-/// Calls `cuManyArguments` with the numbers from 1 to 28, each of which it squares.
+/// Calls `cuManyArguments`, which squares its arguments, with the numbers from 1 to 28.
 pub(crate) fn many_arguments(function: *const ()) -> f64 {
     type Longs = [i64; 12];
     #[repr(C)]

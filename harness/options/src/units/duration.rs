@@ -1,4 +1,4 @@
-//! Durations in quotes: `"250ms"`.
+//! Durations in quotes, such as `"250ms"`.
 
 use super::quantity::Quantity;
 

@@ -1,4 +1,4 @@
-//! Sizes and durations as people write them: `"1.5 MiB"`, `"250ms"`.
+//! Sizes and durations as people write them, such as `"1.5 MiB"` and `"250ms"`.
 
 mod duration;
 mod quantity;

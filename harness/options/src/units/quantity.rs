@@ -1,18 +1,18 @@
-//! A decimal number with a unit, read exactly: `1.5 MiB`, `250ms`.
+//! Exact parsing of a decimal number with a unit, such as `1.5 MiB` or `250ms`.
 
 /// A number with a unit that has not been interpreted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quantity<'a> {
-    /// All digits, without the point.
+    /// All digits, without the decimal point.
     digits: u128,
-    /// How many of the digits are after the point.
+    /// How many of the digits come after the decimal point.
     decimals: u32,
-    /// The text after the number, without the optional space between them.
+    /// The text after the number, without the optional space in between.
     pub(crate) unit: &'a str,
 }
 
 impl<'a> Quantity<'a> {
-    /// Splits `text`; `None` if it does not begin with a number.
+    /// Splits `text` into a number and a unit; `None` if `text` does not begin with a number.
     pub(crate) fn read(text: &'a str) -> Option<Self> {
         let end = text
             .find(|c: char| !c.is_ascii_digit() && c != '.')

@@ -1,4 +1,4 @@
-//! Sizes in quotes: `"1 MiB"`.
+//! Sizes in quotes, such as `"1 MiB"`.
 
 use super::quantity::Quantity;
 
@@ -16,7 +16,7 @@ const AMBIGUOUS: [(&str, &str, u64); 3] = [
     ("GB", "GiB", 1_000_000_000),
 ];
 
-/// Whether a word is a unit of sizes, including one that [`bytes`] refuses, in upper or lower case.
+/// Whether a word is a unit of size in upper or lower case, even if [`bytes`] refuses this unit.
 #[must_use]
 pub fn is_unit_of_size(word: &str) -> bool {
     let units = UNITS.iter().map(|(unit, _)| unit);

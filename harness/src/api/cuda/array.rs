@@ -1,5 +1,5 @@
-//! Computes the size of a CUDA array from its descriptor. The size is the one that the program
-//! requested, as for `cuMemAlloc`, without the driver's padding.
+//! Computes the size of a CUDA array from its descriptor. As for `cuMemAlloc`, this is the size
+//! that the program requested, without the driver's padding.
 
 use super::foreign::{
     ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped, Number,
@@ -7,15 +7,16 @@ use super::foreign::{
 
 mod format;
 
-/// `CUDA_ARRAY3D_LAYERED`, `CUDA_ARRAY3D_CUBEMAP`: the depth counts layers or faces, whose number
-/// is the same at each level.
+/// `CUDA_ARRAY3D_LAYERED` and `CUDA_ARRAY3D_CUBEMAP`: the depth is the number of layers or faces,
+/// which is the same at each level.
 const WITH_LAYERS: u32 = 0x01 | 0x04;
-/// `CUDA_ARRAY3D_SPARSE`, `CUDA_ARRAY3D_DEFERRED_MAPPING`: the program later maps memory, which is
-/// a separate resource, to the array.
+/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: the program later maps memory to the
+/// array, and that memory is a separate resource.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 
 /// Returns the size in bytes of an array with `levels` levels, each with half the extents of the
-/// one before; 0 if the format is unknown. Extents are in elements; missing dimensions are 0.
+/// level before it; 0 if the format is unknown. Extents are given in elements, and missing
+/// dimensions are 0.
 fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32) -> u64 {
     let [width, height, depth] = extents;
     if flags & WITHOUT_MEMORY != 0 {
@@ -25,7 +26,7 @@ fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32)
         return 0;
     };
     let has_layers = flags & WITH_LAYERS != 0;
-    // Halving the longest extent down to one element limits the number of levels.
+    // The number of levels is limited: the longest extent is halved until it is one element.
     let longest = width.max(height).max(if has_layers { 0 } else { depth });
     let levels = levels.clamp(1, 1 + longest.checked_ilog2().unwrap_or(0));
     let level_bytes = |level: u32| {

@@ -1,6 +1,5 @@
-//! The effects of driver calls: the terms in which the rows of the [table](super::functions) are
-//! written. A value of these types is built from one call's parameters and lives as long as that
-//! call.
+//! The effects of driver calls: the vocabulary of the rows in the [table](super::functions). Each
+//! value of these types is built from the parameters of one call and lives as long as that call.
 
 use super::foreign::{AllocationNode, Argument, In, Node, Out, Properties};
 use crate::ledger::event::{ContextEnd, Event, Key, Space};
@@ -9,11 +8,10 @@ use crate::ledger::{Kind, Place};
 /// The effect of a call that neither [creates](Creates) a resource nor [releases](Releases) one.
 #[derive(Clone, Copy)]
 pub(super) enum Call {
-    /// Initialises the driver.
     Initialises,
     /// Retains and returns the primary context of this device, creating it if necessary.
     RetainsPrimary(Out, i32),
-    /// May end the primary context of this device.
+    /// May end the primary context of this device, by a release or a reset.
     ReleasesPrimary(i32, ContextEnd),
     /// Returns the context through which this green context can be made current.
     ConvertsGreen(Out, u64),
@@ -23,11 +21,10 @@ pub(super) enum Call {
     RetainsMapped(Out, u64),
     /// Adds a node to this graph that may allocate or free memory.
     AddsNode(u64, AddedNode),
-    /// Launches this executable graph.
     Launches(u64),
     /// Begins to capture this stream, into this graph if it is not 0.
     BeginsCapture(u64, u64),
-    /// Causes this event if it succeeds.
+    /// Causes this event if the call succeeds.
     Causes(Event),
 }
 
@@ -40,53 +37,55 @@ pub(super) struct Creates {
     pub(super) identity: Argument,
     pub(super) bytes: Bytes,
     pub(super) place: At,
-    /// The stream in whose order the resource is created. If the stream is being captured, the call
-    /// adds a node to a graph and creates nothing.
+    /// The stream on which the creation is ordered. If that stream is being captured, the call adds
+    /// a node to a graph and creates nothing.
     pub(super) stream: Option<u64>,
-    /// The explicit pool that the resource comes from, or 0.
+    /// The explicit pool from which the resource is allocated, or 0.
     pub(super) pool: u64,
-    /// Whether the driver may return an existing object. A single call frees the object even then.
+    /// Whether the driver may return an object that already exists. Even then, a single call frees
+    /// the object.
     pub(super) may_answer_again: bool,
     /// Whether the resource outlives the context that is current when it is created, although other
-    /// resources of its kind end with their context. Facts about a whole kind are in the table of
+    /// resources of its kind end with their context. What holds for a whole kind is in the table of
     /// [`Kind`].
     pub(super) outlives_context: bool,
-    /// The stream whose capture ends, if the call creates the captured graph.
+    /// The stream whose capture ends, if the call creates the graph that was captured.
     pub(super) ends_capture: Option<u64>,
-    /// How many references the program holds initially.
+    /// How many references the program holds at first.
     pub(super) references: u64,
-    /// The graph from which it is made and, for an executable graph, its flags.
+    /// The graph from which the resource is made and, for an executable graph, its flags.
     pub(super) copies: Option<(u64, Argument)>,
-    /// The green context that it is created for and ends with.
+    /// The green context for which the resource is created and with which it ends.
     pub(super) green: Option<u64>,
 }
 
 /// How a resource's size is determined.
 #[derive(Clone, Copy)]
 pub(super) enum Bytes {
-    /// From the call's parameters.
+    /// The size is among the call's parameters.
     Stated(Argument),
-    /// Rows with a pitch that the driver chose. For a failed call, the size is width × height.
+    /// The resource consists of rows with a pitch that the driver chose. For a failed call, the
+    /// size is width × height.
     Rows {
         pitch: Argument,
         width: u64,
         height: u64,
     },
-    /// By asking the driver for the range that begins at the resource's address.
+    /// The driver is asked for the range that begins at the resource's address.
     Asked,
 }
 
 /// Where a resource is.
 #[derive(Clone, Copy)]
 pub(super) enum At {
-    /// On the device of the current context or of the pool. A handle that belongs to the whole
-    /// process, such as a user object, counts as being there too.
+    /// On the device of the current context or of the pool. This also applies to a handle that
+    /// belongs to the whole process, such as that of a user object.
     Context,
-    /// In host memory, which has no handle.
+    /// In host memory, which has no device handle.
     Host,
     /// On this device.
     Device(i32),
-    /// At the location that these properties contain.
+    /// At the location in these properties.
     Properties(In<Properties>),
 }
 
@@ -96,7 +95,7 @@ pub(super) enum AddedNode {
     Allocates(In<AllocationNode>),
     /// Frees this address.
     Frees(u64),
-    /// Generic parameters that include the node's type.
+    /// Adds a node of the type that these generic parameters contain.
     Any(In<Node>),
 }
 
@@ -106,8 +105,8 @@ pub(super) struct Releases {
     pub(super) space: Space,
     pub(super) value: u64,
     pub(super) share: Share,
-    /// The stream in whose order the resource is freed. If the stream is being captured, the call
-    /// adds a node to a graph and frees nothing.
+    /// The stream on which the free is ordered. If that stream is being captured, the call adds a
+    /// node to a graph and frees nothing.
     pub(super) stream: Option<u64>,
 }
 
@@ -115,13 +114,13 @@ pub(super) struct Releases {
 #[derive(Clone, Copy)]
 pub(super) enum Share {
     Whole,
-    /// This many references, held by this graph or, if there is none, by the program.
+    /// This many references, held by this graph or, if none is given, by the program.
     References(u64, Option<Key>),
     /// All mappings in a range of this many bytes.
     Maps(u64),
 }
 
-/// Creates a resource and returns its address, or its handle if it has no bytes.
+/// Creates a resource. `answer` is its address, or its handle if it has no bytes.
 pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Argument>) -> Creates {
     Creates {
         kind,
@@ -145,7 +144,7 @@ pub(super) fn device(kind: Kind, pointer: impl Into<Argument>, bytes: usize) -> 
     creates(kind, Space::DevicePointer, pointer).sized(bytes as u64)
 }
 
-/// Allocates memory that `cuMemFree` frees, in rows with a pitch that the driver chooses.
+/// Allocates memory in rows with a pitch that the driver chooses. `cuMemFree` frees it.
 pub(super) fn pitched(
     pointer: impl Into<Argument>,
     pitch: impl Into<Argument>,
@@ -163,7 +162,7 @@ pub(super) fn pitched(
     }
 }
 
-/// Allocates memory in a stream's order, from an explicit pool if `pool` is not 0. `cuMemFree`
+/// Allocates memory in the order of a stream, from an explicit pool if `pool` is not 0. `cuMemFree`
 /// frees it.
 pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Creates {
     Creates {
@@ -173,7 +172,7 @@ pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Cre
     }
 }
 
-/// Imports memory from another API; the descriptor contains its size. `cuMemFree` frees it.
+/// Imports memory from another API. The descriptor contains its size. `cuMemFree` frees it.
 pub(super) fn imported(pointer: Out, descriptor: impl Into<Argument>) -> Creates {
     device(Kind::Imported, pointer, 0).sized(descriptor)
 }
@@ -191,18 +190,18 @@ pub(super) fn registered(pointer: u64, bytes: usize) -> Creates {
     registered.sized(bytes as u64)
 }
 
-/// Creates an object that has a handle and is counted rather than measured in bytes.
+/// Creates an object that has a handle and is only counted, because it has no size in bytes.
 pub(super) fn handle(kind: Kind, handle: Out) -> Creates {
     creates(kind, Space::Handle(kind), handle)
 }
 
-/// Creates an array; `kind` is a kind whose resources have a size in bytes.
+/// Creates an array. `kind` must be a kind whose resources have a size in bytes.
 pub(super) fn array(kind: Kind, array: Out, descriptor: impl Into<Argument>) -> Creates {
     creates(kind, Space::Handle(Kind::Array), array).sized(descriptor)
 }
 
-/// Creates physical memory, or an object that is mapped in the same way, which `cuMemRelease`
-/// frees. It belongs to the device, not to a context.
+/// Creates physical memory, or an object that is mapped in the same way. `cuMemRelease` frees it.
+/// It belongs to the device rather than to a context.
 pub(super) fn physical(kind: Kind, handle: Out, bytes: usize) -> Creates {
     Creates {
         outlives_context: true,
@@ -215,7 +214,7 @@ pub(super) fn context(context: Out, device: i32) -> Creates {
     handle(Kind::Context, context).at(At::Device(device))
 }
 
-/// Makes a graph from `graph`, or an executable graph with these flags.
+/// Makes a graph from `graph` or, with these flags, an executable graph.
 pub(super) fn copied(kind: Kind, copy: Out, graph: u64, flags: impl Into<Argument>) -> Creates {
     Creates {
         copies: Some((graph, flags.into())),
@@ -223,7 +222,7 @@ pub(super) fn copied(kind: Kind, copy: Out, graph: u64, flags: impl Into<Argumen
     }
 }
 
-/// Creates the graph from the capture of a stream.
+/// Creates the graph that results from the capture of a stream.
 pub(super) fn captured(stream: u64, graph: Out) -> Creates {
     Creates {
         ends_capture: Some(stream),
@@ -238,7 +237,7 @@ pub(super) fn updated(exec: u64, graph: u64) -> Call {
     Call::Causes(Event::GraphUpdated { exec, graph })
 }
 
-/// Frees or destroys the resource that its parameter names.
+/// Frees or destroys the resource that `value` identifies.
 pub(super) fn releases(space: Space, value: u64) -> Releases {
     Releases {
         space,
@@ -262,20 +261,19 @@ pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key
 }
 
 impl Creates {
-    /// Sets the size, which comes from the call's parameters.
+    /// Sets the size, given by the call's parameters.
     pub(super) fn sized(self, bytes: impl Into<Argument>) -> Self {
         let bytes = Bytes::Stated(bytes.into());
         Self { bytes, ..self }
     }
 
-    /// Sets the place.
     pub(super) fn at(self, place: At) -> Self {
         Self { place, ..self }
     }
 }
 
 impl Releases {
-    /// Sets the stream that orders the call.
+    /// Sets the stream on which the call is ordered.
     pub(super) fn on_stream(self, stream: u64) -> Self {
         let stream = Some(stream);
         Self { stream, ..self }
@@ -286,13 +284,11 @@ pub(super) fn key(space: Space, value: u64) -> Option<Key> {
     (value != 0).then_some(Key::new(space, value))
 }
 
-/// Returns the key of a handle.
 pub(super) fn named(kind: Kind, value: u64) -> Key {
     let space = Space::Handle(kind);
     Key::new(space, value)
 }
 
-/// Returns the place of a device ordinal.
 pub(super) fn place_of(device: i32) -> Place {
     usize::try_from(device).map_or(Place::UNKNOWN, Place::cuda)
 }

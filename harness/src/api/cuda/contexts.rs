@@ -1,12 +1,13 @@
 //! The contexts of the process, with their numbers and places.
 //!
 //! The driver reuses a handle after its context has ended, so a context is identified by a number.
-//! The number is assigned when the creation is intercepted or when the context is first seen
+//! The number is assigned when the creation is intercepted or when the context is first found to be
 //! current, and is removed when the context ends. A context is reported to the ledger when it is
-//! first seen current, which is before anything can be created in it.
+//! first found to be current. This is before anything can be created in it.
 //!
-//! A green context, once converted, can be current like any other. Except for streams, resources
-//! created in it belong to the primary context of its device and outlive the green context.
+//! Once a green context has been converted, it can be current like any other context. Except for
+//! streams, resources created in it belong to the primary context of its device and outlive the
+//! green context.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,28 +16,28 @@ use crate::ledger::Place;
 use crate::ledger::event::{ContextUid, Event};
 use crate::sync::{Mutex, MutexGuard, locked};
 
-/// The contexts of this process.
 pub(super) static CONTEXTS: Contexts = Contexts::new();
 
 thread_local! {
-    /// The context last seen current on this thread, and the count of changes at that time.
+    /// The context that was last found to be current on this thread, and the count of changes at
+    /// that time.
     static LAST_SEEN: Cell<(u32, Context)> = const { Cell::new((0, Context::NONE)) };
 }
 
 /// A live context. A green context is listed even before it is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context {
-    /// 0 for a green context that has not been converted.
+    /// The handle; 0 for a green context that has not been converted.
     pub(super) handle: u64,
     pub(super) uid: ContextUid,
-    /// The context with which resources created in this one end; 0 if unknown.
+    /// The context whose end is also the end of resources created in this one; 0 if unknown.
     pub(super) owner: ContextUid,
     pub(super) place: Place,
-    /// Its handle as a green context; otherwise 0.
+    /// The handle as a green context; 0 for other contexts.
     pub(super) green: u64,
-    /// Whether it may be the primary context of its device.
+    /// Whether the context may be the primary context of its device.
     pub(super) is_primary: bool,
-    /// Whether the ledger knows it.
+    /// Whether the ledger knows the context.
     is_reported: bool,
 }
 
@@ -51,7 +52,7 @@ impl Context {
         is_reported: false,
     };
 
-    /// Returns its number in the ledger, if the ledger knows it.
+    /// Returns the number of the context in the ledger, if the ledger knows it.
     pub(super) fn reported(self) -> Option<ContextUid> {
         self.is_reported.then_some(self.uid)
     }
@@ -61,8 +62,8 @@ impl Context {
 #[derive(Debug)]
 pub(super) struct Contexts {
     known: Mutex<Vec<Context>>,
-    /// How many times a context was created or ended: a thread's cached value is valid while this
-    /// is unchanged. New contexts get their numbers from it.
+    /// How many times a context was created or ended. A thread's cached value is valid as long as
+    /// this count is unchanged. New contexts also get their numbers from this count.
     changes: AtomicU32,
 }
 
@@ -82,8 +83,8 @@ impl Contexts {
         self.changes.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// Returns the context that `which` selects. If there is none, adds `new` with a number and
-    /// returns that.
+    /// Returns the context that `which` selects. If there is none, assigns a number to `new`, adds
+    /// it and returns it.
     fn get_or_add<'a>(
         &self,
         known: &'a mut Vec<Context>,
@@ -125,13 +126,12 @@ impl Contexts {
         self.get_or_add(&mut known, |context| context.handle == handle, new);
     }
 
-    /// Records that a green context was created.
     pub(super) fn green_created(&self, green: u64, place: Place) {
         self.green(&mut self.lock(), green).place = place;
         self.changed();
     }
 
-    /// Records that a green context was converted to one that can be current.
+    /// Records that a green context was converted to a context that can be current.
     pub(super) fn converted(&self, green: u64, handle: u64) {
         let mut known = self.lock();
         known.retain(|context| context.handle != handle || context.green == green);
@@ -139,8 +139,8 @@ impl Contexts {
         self.changed();
     }
 
-    /// Returns the green context whose end also ends a stream: the one that the stream was created
-    /// for or, if there is none, the one that was converted to the context `current`.
+    /// Returns the green context whose end also ends a stream: the one for which the stream was
+    /// created or, if there is none, the one that was converted to the context `current`.
     pub(super) fn green_of_stream(&self, green: Option<u64>, current: u64) -> Option<ContextUid> {
         let mut known = self.lock();
         if let Some(green) = green {
@@ -151,7 +151,7 @@ impl Contexts {
     }
 
     /// Returns the context `handle`, which is current to this thread, and its creation event if the
-    /// ledger does not know it yet. `place` is called if its creation was not intercepted.
+    /// ledger does not know it yet. `place` is called only if its creation was not intercepted.
     pub(super) fn seen(
         &self,
         handle: u64,
@@ -170,16 +170,16 @@ impl Contexts {
         (context, created)
     }
 
-    /// Like [`Self::seen`], for a context that this thread does not remember.
+    /// Like [`Self::seen`], for a context that is not cached for this thread.
     #[cold]
     fn seen_anew(&self, handle: u64, place: impl FnOnce() -> Place) -> (Context, Option<Event>) {
         let is_it = |context: &Context| context.handle == handle;
         let placed = |it: &&Context| is_it(it) && it.place != Place::UNKNOWN;
         let known = self.lock().iter().find(placed).map(|context| context.place);
-        // Called without holding a lock.
+        // No lock is held during this call.
         let place = known.unwrap_or_else(place);
         if place == Place::UNKNOWN {
-            // A context that has ended stays current to threads, but has no device.
+            // A context that has ended may still be current to a thread, but has no device.
             return (Context::NONE, None);
         }
         let new = Context {
@@ -200,9 +200,9 @@ impl Contexts {
         (*context, created)
     }
 
-    /// Removes a context that is about to end or has ended; returns `None` if it is unknown. From
-    /// then on its handle may name another context. The context that a green context was converted
-    /// to ends with it.
+    /// Removes and returns a context that is about to end or has ended; `None` if it is unknown.
+    /// From then on, its handle may refer to another context. If a green context ends, so does the
+    /// context to which it was converted.
     pub(super) fn end(&self, which: impl Fn(&Context) -> bool) -> Option<Context> {
         let mut known = self.lock();
         let index = known.iter().position(which)?;
@@ -210,7 +210,7 @@ impl Contexts {
         Some(known.swap_remove(index))
     }
 
-    /// Restores a context, because the call that was to end it has failed.
+    /// Restores a context after the call that should have ended it has failed.
     pub(super) fn has_not_ended(&self, context: Context) {
         let mut known = self.lock();
         known.retain(|other| other.handle != context.handle);
@@ -219,11 +219,11 @@ impl Contexts {
     }
 }
 
-/// A guard. While it exists, no other thread retains or releases the primary context of its device.
+/// A guard: while it exists, no other thread retains or releases the primary context of its device.
 ///
-/// The driver is asked afterwards whether a release was the last one. A retain by another thread in
-/// between would create a new context under the same handle, and the end of the old one would be
-/// missed.
+/// After a release, the driver is asked whether it was the last one. If another thread retained the
+/// context in between, a new context would exist under the same handle, and the end of the old one
+/// would be missed.
 pub(super) struct PrimaryTurn {
     _device: MutexGuard<'static, ()>,
 }
@@ -233,10 +233,10 @@ thread_local! {
 }
 
 impl PrimaryTurn {
-    /// Waits for this thread's turn. Returns `None` if the thread already has it, which happens
-    /// when a tool calls back from inside such a call.
+    /// Waits for this thread's turn. Returns `None` if it is already this thread's turn, which
+    /// happens when a tool calls back from inside such a call.
     pub(super) fn at(device: i32) -> Option<Self> {
-        /// Devices may share an entry, but there are more entries than any machine has devices.
+        /// Devices may share a lock, but there are more locks than any machine has devices.
         static DEVICES: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 
         if HAS_TURN.replace(true) {
@@ -255,7 +255,7 @@ impl Drop for PrimaryTurn {
     }
 }
 
-/// Forgets this thread's last context, for a test that starts with other contexts.
+/// Clears this thread's cached context, for a test that begins with other contexts.
 #[cfg(test)]
 pub(super) fn forget() {
     LAST_SEEN.set((0, Context::NONE));

@@ -1,19 +1,20 @@
-//! The C side of the table: the structures to which parameters point, and the numbers behind
-//! pointers.
+//! The C side of the table: the structures to which parameters point, and the numbers that are
+//! passed by pointer.
 //!
-//! Layouts are those of `cuda.h` 11.8 to 13.5, which agree. A structure is declared only as far as
-//! its fields are read. Handles are `u64`, which every CUDA platform passes like a pointer.
+//! The layouts are those of `cuda.h` from 11.8 to 13.5, which agree. A structure is declared only
+//! as far as its fields are read. Handles are `u64`, because every CUDA platform passes a `u64`
+//! like a pointer.
 
 #![expect(unsafe_code, reason = "reads the targets of pointer parameters")]
 
 pub(super) use crate::api::pointer::{In, Out, Pointer};
 
-/// A parameter that a number can be read from: an integer of any width (the oldest calls have
-/// 32-bit addresses), or a descriptor, whose number is the size in bytes of the object it
+/// A parameter from which a number can be read. It is an integer of any width (the oldest calls
+/// have 32-bit addresses) or a descriptor, whose number is the size in bytes of the object that it
 /// describes.
 pub(super) trait Number: Copy {
-    /// Returns the number. `levels` is the number of levels of an array whose descriptor does not
-    /// contain it.
+    /// Returns the number. `levels` is the number of levels of an array, for a descriptor that does
+    /// not contain this number.
     fn number(self, levels: u32) -> u64;
 }
 
@@ -33,7 +34,7 @@ impl Number for u32 {
 #[derive(Clone, Copy)]
 pub(super) enum Argument {
     Given(u64),
-    /// A number behind a pointer parameter, and the function that reads it.
+    /// A number to which a parameter points, and the function that reads it.
     Behind(Pointer<()>, u32, unsafe fn(Pointer<()>, u32) -> Option<u64>),
 }
 
@@ -49,10 +50,10 @@ impl<T: Number> From<Pointer<T>> for Argument {
     }
 }
 
-/// The size of the array that the descriptor at `pointer` describes, with `levels` levels.
+/// Returns the size of the array with `levels` levels that the descriptor at `pointer` describes.
 pub(super) fn of_levels<T: Number>(pointer: Pointer<T>, levels: u32) -> Argument {
     unsafe fn read<T: Number>(at: Pointer<()>, levels: u32) -> Option<u64> {
-        // SAFETY: as the caller promises, `of_levels` made this from a `Pointer<T>`.
+        // SAFETY: the caller upholds the contract, and `of_levels` made this from a `Pointer<T>`.
         let number = unsafe { at.cast::<T>().read() };
         number.map(|number| number.number(levels))
     }
@@ -68,7 +69,7 @@ impl Argument {
     pub(super) unsafe fn read(self) -> Option<u64> {
         match self {
             Self::Given(value) => Some(value),
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             Self::Behind(at, levels, read) => unsafe { read(at, levels) },
         }
     }
@@ -101,7 +102,7 @@ pub(super) struct AllocationNode {
     pub(super) pointer: u64,
 }
 
-/// `CUgraphNodeParams`, as far as it concerns nodes that allocate or free memory.
+/// `CUgraphNodeParams`, as far as it is needed for nodes that allocate or free memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Node {
@@ -110,7 +111,7 @@ pub(super) struct Node {
     pub(super) parameters: NodeParameters,
 }
 
-/// The parameters of a node, by its type.
+/// The parameters of a node. The node's type determines the field.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) union NodeParameters {
@@ -119,7 +120,7 @@ pub(super) union NodeParameters {
     pub(super) freed: u64,
 }
 
-/// `CUDA_ARRAY_DESCRIPTOR`; with `u32`, the version from the time of 32-bit addresses.
+/// `CUDA_ARRAY_DESCRIPTOR`. With `u32`, this is the version from the time of 32-bit addresses.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrayDescriptor<Size = u64> {
@@ -129,7 +130,7 @@ pub(super) struct ArrayDescriptor<Size = u64> {
     pub(super) channels: u32,
 }
 
-/// `CUDA_ARRAY3D_DESCRIPTOR`; with `u32`, the version from the time of 32-bit addresses.
+/// `CUDA_ARRAY3D_DESCRIPTOR`. With `u32`, this is the version from the time of 32-bit addresses.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrayDescriptor3D<Size = u64> {
@@ -141,7 +142,7 @@ pub(super) struct ArrayDescriptor3D<Size = u64> {
     pub(super) flags: u32,
 }
 
-/// `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`, up to its size.
+/// `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`, as far as its field for the size.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExternalBuffer {
@@ -149,7 +150,7 @@ pub(super) struct ExternalBuffer {
     pub(super) bytes: u64,
 }
 
-/// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`, up to its levels.
+/// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`, as far as its number of levels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExternalMipmapped {

@@ -10,13 +10,14 @@
 //!
 //! A wrapper for each name and driver, and the slot for the real function, are generated from the
 //! row. To watch another function, add a row here, and its name to `cli/preload/src/functions.rs`.
-//! Signatures are those of `cuda.h`, with every handle,
-//! and every pointer that is not read, as `u64`. A variant with different parameters has its own
-//! row: programs ask the driver for the variant of the version that they were built for.
+//! Signatures are those of `cuda.h`, except that handles, and pointers that are not read, are
+//! `u64`. A variant with different parameters has its own row, because programs ask the driver for
+//! the variant of the CUDA version for which they were built.
 //!
 //! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with
-//! NVIDIA's headers. It also lists functions that create or free something but have no row and no
-//! entry in `not_watched.toml`, where each function that is not watched has a reason.
+//! NVIDIA's headers. It also lists functions that create or free something but have neither a row
+//! nor an entry in `not_watched.toml`, which gives the reason for each function that is not
+//! watched.
 
 #![expect(
     unsafe_code,
@@ -47,11 +48,11 @@ use crate::api::wrapper::{is_listening, name, table};
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
-/// How many functions with the same name can be distinguished: the driver's, and those that a tool
+/// How many functions with the same name can be told apart: the driver's, and those that a tool
 /// such as ncu puts in front of it.
 pub(super) const DRIVERS: usize = 2;
 
-/// The newest headers with which the table has been compared, as `CUDA_VERSION`.
+/// The `CUDA_VERSION` of the newest headers with which the table has been compared.
 pub(super) const KNOWN_UP_TO: i32 = 13_050;
 
 /// `CU_GRAPH_USER_OBJECT_MOVE`
@@ -61,7 +62,7 @@ const USER_OBJECT_MOVE: u32 = 1;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variant {
     pub(super) name: &'static CStr,
-    /// The first CUDA version for which `cuGetProcAddress` returns it.
+    /// The first CUDA version for which `cuGetProcAddress` returns the function.
     pub(super) since: i32,
 }
 
@@ -92,7 +93,7 @@ macro_rules! functions {
             $(wrappers!([$($name)+] ($($parameter: $type),*), $does);)*
         }
 
-        /// The effect that each row describes for a call whose parameters are all zero.
+        /// Returns the effect of each row for a call whose parameters are all zero.
         #[cfg(test)]
         fn calls() -> Vec<(&'static str, Row)> {
             let mut calls = Vec::new();
@@ -115,8 +116,8 @@ macro_rules! wrapper {
             $($parameter: $type),*
         ) -> CuResult {
             type Real = unsafe extern "C" fn($($type),*) -> CuResult;
-            // SAFETY: the slot holds the function of this name, which has these parameters in every
-            // driver.
+            // SAFETY: the slot holds the function with this name, which has these parameters in
+            // every driver.
             let real = unsafe { mem::transmute::<*const (), Real>(SLOTS[DRIVER][FunctionId::$name as usize].real()) };
             // SAFETY: this is the caller's own call, forwarded unchanged.
             let mut forward = || unsafe { real($($parameter),*) };
@@ -133,7 +134,7 @@ macro_rules! wrapper {
 
 functions! {
     cuInit[2000] = |flags: u32| Call::Initialises,
-    // Device memory, freed by cuMemFree.
+    // Device memory, which cuMemFree frees.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
     cuMemAlloc[2000] =
         |pointer: Out<u32>, bytes: u32| device(Kind::Linear, pointer, bytes as usize),
@@ -163,15 +164,15 @@ functions! {
         |pointer: Out, bytes: usize, pool: u64, stream: u64| ordered(pointer, bytes, stream, pool),
     cuMemFreeAsync[11020] | cuMemFreeAsync_ptsz[11020] =
         |pointer: u64, stream: u64| releases(Space::DevicePointer, pointer).on_stream(stream),
-    // A destroyed pool's outstanding allocations live on until each is freed.
+    // Allocations from a pool that has been destroyed stay live until each of them is freed.
     cuMemPoolCreate[11020] = |pool: Out, properties: In<Properties>|
         handle(Kind::Pool, pool).at(At::Properties(properties)),
-    // Importing a pool that is already imported returns it again, and one call frees it (observed
-    // on an H200).
+    // Importing a pool that is already imported returns the same pool, and a single call frees it
+    // (observed on an H200).
     cuMemPoolImportFromShareableHandle[11020] = |pool: Out, shared: u64, kind: u32, flags: u64|
         Creates { may_answer_again: true, ..handle(Kind::Pool, pool) },
     cuMemPoolDestroy[11020] = |pool: u64| destroys(Kind::Pool, pool),
-    // An allocation from a pool that another process shares. Its size is unknown.
+    // This is an allocation from a pool that another process shares, so its size is unknown.
     cuMemPoolImportPointer[11020] = |pointer: Out, pool: u64, shared: u64|
         Creates { pool, may_answer_again: true, ..device(Kind::Imported, pointer, 0) },
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
@@ -205,8 +206,8 @@ functions! {
     cuMipmappedArrayCreate[5000] = |made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32|
         array(Kind::Array, made, of_levels(descriptor, levels)),
     cuArrayDestroy[2000] | cuMipmappedArrayDestroy[5000] = |array: u64| destroys(Kind::Array, array),
-    // Memory and semaphores of another process or API. The buffers and arrays to which such memory
-    // is mapped outlive it, and are freed as if they had been allocated here.
+    // Memory and semaphores of another process or API. Buffers and arrays that map such memory
+    // outlive it, and are freed as if they had been allocated by this process.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXTRES__INTEROP.html
     cuImportExternalMemory[10000] =
         |memory: Out, descriptor: u64| handle(Kind::ExternalMemory, memory),
@@ -267,17 +268,18 @@ functions! {
     cuCtxCreate_v4[12050] =
         |made: Out, parameters: u64, flags: u32, device: i32| context(made, device),
     cuCtxDestroy[2000] | cuCtxDestroy_v2[4000] = |context: u64| destroys(Kind::Context, context),
-    // These functions have been deprecated for a long time but are still available. With them, a
-    // context ends with its last use.
+    // These functions are still available, although they have been deprecated for a long time. With
+    // them, a context ends when its last use is released.
     cuCtxAttach[2000] = |context: Out, flags: u32| Call::Attaches(context),
     cuCtxDetach[2000] = |context: u64| gives_back(Space::Handle(Kind::Context), context, 1, None),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
     cuGreenCtxCreate[12040] = |green: Out, resources: u64, device: i32, flags: u32|
         handle(Kind::GreenContext, green).at(At::Device(device)),
     cuGreenCtxDestroy[12040] = |green: u64| destroys(Kind::GreenContext, green),
-    // The context is borrowed: it ends with the green context.
+    // The returned context belongs to the green context and ends with it.
     cuCtxFromGreenCtx[12040] = |context: Out, green: u64| Call::ConvertsGreen(context, green),
-    // A primary context is shared and not the caller's own, so retaining it creates no record.
+    // A primary context is shared rather than owned by the caller, so retaining it creates no
+    // record.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html
     cuDevicePrimaryCtxRetain[7000] =
         |context: Out, device: i32| Call::RetainsPrimary(context, device),
@@ -297,7 +299,7 @@ functions! {
     cuGraphInstantiateWithParams[12000] | cuGraphInstantiateWithParams_ptsz[12000] =
         |exec: Out, graph: u64, parameters: In<u64>|
         copied(Kind::ExecGraph, exec, graph, parameters),
-    // Nodes that allocate or free memory when their graph is launched.
+    // These nodes allocate or free memory when their graph is launched.
     cuGraphAddMemAllocNode[11040] =
         |node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<AllocationNode>|
         Call::AddsNode(graph, AddedNode::Allocates(parameters)),
@@ -315,8 +317,9 @@ functions! {
     cuGraphExecUpdate[10020] = |exec: u64, graph: u64, node: u64, result: u64| updated(exec, graph),
     cuGraphExecUpdate_v2[12000] = |exec: u64, graph: u64, result: u64| updated(exec, graph),
     cuGraphExecDestroy[10000] = |exec: u64| destroys(Kind::ExecGraph, exec),
-    // An object that a graph keeps alive for the program. Clones and executable graphs of that
-    // graph get references too, which each of them releases at its end.
+    // A user object is an object that a graph keeps alive for the program. Clones and executable
+    // graphs of that graph get references as well, and each of them releases its references when it
+    // ends.
     cuUserObjectCreate[11030] =
         |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32|
         Creates { references: references.into(), ..handle(Kind::UserObject, object) },

@@ -17,7 +17,7 @@ const ALLOCATES: u32 = 10;
 /// `CU_GRAPH_NODE_TYPE_MEM_FREE`
 const FREES: u32 = 11;
 
-/// Reports the effect on memory, if any, of a node that was added to a graph.
+/// Reports how a node that was added to a graph will affect memory, if at all.
 ///
 /// # Safety
 ///
@@ -25,7 +25,8 @@ const FREES: u32 = 11;
 pub(super) unsafe fn node_added(listener: &Listener<'_>, holder: u64, node: AddedNode) {
     let graph = named(Kind::GraphHandle, holder);
     let frees = |address| Some(Event::GraphFrees { graph, address });
-    // SAFETY: as the caller promises. A node's type determines which parameters follow it.
+    // SAFETY: the caller upholds the contract, and a node's type determines which parameters follow
+    // it.
     let event = unsafe {
         match node {
             AddedNode::Frees(address) => frees(address),
@@ -65,7 +66,7 @@ fn allocates(listener: &Listener<'_>, graph: Key, node: &AllocationNode) -> Opti
     Some(Event::GraphAllocates { graph, made })
 }
 
-/// Returns the place of memory from its `CUmemLocation`.
+/// Returns the place of memory, given its `CUmemLocation`.
 pub(super) fn location(properties: Properties) -> Place {
     let device = properties.location_id;
     match properties.location_type {
@@ -73,7 +74,7 @@ pub(super) fn location(properties: Properties) -> Place {
         1 => Place::cuda(device as usize),
         // …_HOST, …_HOST_NUMA, …_HOST_NUMA_CURRENT
         2..=4 => Place::HOST,
-        // …_DEVICE_LOCALITY_DOMAIN: the device's ordinal is the first byte.
+        // …_DEVICE_LOCALITY_DOMAIN: the first byte is the device's ordinal.
         6 => Place::cuda(usize::from(device.to_ne_bytes()[0])),
         _ => Place::UNKNOWN,
     }

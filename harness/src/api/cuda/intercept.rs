@@ -1,16 +1,17 @@
 //! Turns an intercepted call into events, in the order that keeps the ledger correct.
 //!
 //! Creations are reported after the call has returned success. Frees are reported before the call,
-//! because another thread may get the same address before the call returns. A free that fails is
-//! undone. Data that the end needs from the beginning is stored in the wrapper's own frame.
+//! because another thread may get the same address before the call returns. If the call then fails,
+//! the free is undone. What the end of a call needs from its beginning is stored in the wrapper's
+//! own stack frame.
 //!
-//! Nothing here waits for a device or unwinds into C. It may wait for
+//! The code in this module never waits for a device and never unwinds into C. It may wait for
 //!
 //! - the locks of the harness's own tables: contexts, captures, backtraces, names of threads, a
-//!   shard of the ledger and the lists stored next to the shards. Each is held for one look-up or
-//!   change;
-//! - while recording, the lock that orders events, which is taken before the ledger's own locks,
-//!   and which a check holds while it reads the live records;
+//!   shard of the ledger and the lists stored next to the shards. Each lock is held for a single
+//!   look-up or change;
+//! - while events are being recorded, the lock that orders events. It is taken before the ledger's
+//!   own locks, and a check holds it while it reads the live records;
 //! - in a call that destroys something, and with no lock held, a
 //!   [reading](crate::device::exclusion) of that object, which may itself wait for the object's
 //!   work;
@@ -35,10 +36,10 @@ use crate::ledger::{self, Kind};
 mod creation;
 mod release;
 
-/// A call that a row of the table describes. `Begun` is the data that the end of the call needs
-/// from its beginning.
+/// A call that a row of the table describes. `Begun` holds what the end of the call needs from its
+/// beginning.
 pub(super) trait Intercepted<Begun: Default> {
-    /// Reports that the call is about to be made. `begun` is empty.
+    /// Reports that the call is about to be made, and fills `begun`.
     ///
     /// # Safety
     ///
@@ -49,27 +50,28 @@ pub(super) trait Intercepted<Begun: Default> {
     ///
     /// # Safety
     ///
-    /// The conditions are those of [`Self::began`], which must have filled `begun`.
+    /// The conditions are those of [`Self::began`], which must have been called with `begun`.
     unsafe fn ended(&self, listener: &Listener<'_>, begun: &Begun, error: CuResult);
 }
 
-/// Makes the program's call with `forward` and reports it. `per_thread` says whether its stream 0
-/// is the thread's own.
+/// Makes the program's call by calling `forward`, and reports it. `per_thread` says whether stream
+/// 0 is the thread's own stream.
 #[inline(never)]
 pub(super) fn intercept<Begun: Default>(
     call: &impl Intercepted<Begun>,
     per_thread: bool,
     forward: &mut dyn FnMut() -> CuResult,
 ) -> CuResult {
-    // The process may begin to exit during the call, so the driver is asked for again at its end.
+    // The process may begin to exit during the call, so the driver is looked up again at the end of
+    // the call.
     let listener = || Listener {
         ledger: ledger::live(),
         contexts: &CONTEXTS,
         driver: driver::get(),
         per_thread,
     };
-    // Calls from a tool's function to the driver are part of the same call, and resources that the
-    // tool needs for itself are not the program's.
+    // A tool's function may call the driver. Such a call is part of the program's call, and
+    // resources that the tool needs for itself are not the program's.
     let is_one_call = state::are_two_drivers;
     reported(
         forward,
@@ -79,17 +81,17 @@ pub(super) fn intercept<Begun: Default>(
             // SAFETY: `call` is built from the parameters of a call that is about to be made.
             unsafe { call.began(&listener(), begun) }
         },
-        // SAFETY: that call has returned `error`.
+        // SAFETY: the call has returned `error`.
         |begun, error| unsafe { call.ended(&listener(), begun, error) },
     )
 }
 
-/// The data that the end of a call that neither creates nor frees needs from its beginning.
+/// What the end of a call that neither creates nor frees needs from the beginning of the call.
 #[derive(Default)]
 pub(super) struct BegunDriverCall {
     /// The ticket of a launch that was reported to the ledger.
     launch: Option<Ticket>,
-    // Dropped in this order, after everything has been reported.
+    // These fields are dropped in this order, after everything has been reported.
     _destruction: Option<Destruction>,
     _turn: Option<PrimaryTurn>,
 }
@@ -103,7 +105,7 @@ impl Intercepted<BegunDriverCall> for Call {
                 begun._turn = PrimaryTurn::at(*device);
                 begun._destruction = Some(CONTEXTS_AND_POOLS.destroy());
             }
-            // Most launches do not allocate or free memory, and cost one load.
+            // Most launches do not allocate or free memory. For them, this costs only one load.
             Self::Launches(exec) if listener.ledger.knows_graph_memory() => {
                 begun.launch = listener.report(Event::LaunchBegan {
                     exec: named(Kind::ExecGraph, *exec),

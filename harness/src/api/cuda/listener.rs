@@ -1,4 +1,4 @@
-//! Reports calls to the ledger, with the known facts about the process's contexts.
+//! Reports calls to the ledger, together with what is known about the process's contexts.
 
 #![expect(unsafe_code, reason = "queries the driver with the program's handles")]
 
@@ -10,9 +10,8 @@ use crate::device::driver::Driver;
 use crate::ledger::event::{ContextEnd, ContextUid, Event, Key, Ticket};
 use crate::ledger::{Kind, Ledger, Place};
 
-/// The ledger to which a call is reported, and queries about the call. Outside a capture, a call
-/// that allocates or frees memory causes at most one query to the driver, and no call waits for a
-/// device.
+/// Reports a call to a ledger, and answers questions about the call. Outside a capture, a call that
+/// allocates or frees memory causes at most one query to the driver. No call waits for a device.
 pub(super) struct Listener<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) contexts: &'a Contexts,
@@ -21,7 +20,6 @@ pub(super) struct Listener<'a> {
 }
 
 impl Listener<'_> {
-    /// Applies an event to the ledger.
     #[inline]
     pub(super) fn report(&self, event: Event) -> Option<Ticket> {
         self.ledger.apply(&event)
@@ -42,8 +40,8 @@ impl Listener<'_> {
         context
     }
 
-    /// Reports the end of a green context, of the context that it was converted to, and of its
-    /// device's primary context if nothing else held that context.
+    /// Reports the end of a green context and of the context to which it was converted. Also
+    /// reports the end of its device's primary context, if nothing else held that context.
     pub(super) fn green_ended(&self, green: u64) {
         if let Some(green) = self.contexts.end(|it| it.green == green) {
             self.context_ended(Some(green.uid), ContextEnd::Destroyed);
@@ -51,8 +49,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Reports that a primary context was released or reset. A reset does not change the holders'
-    /// counts.
+    /// Reports that a primary context was released or reset. A reset does not change the counts of
+    /// the holders.
     pub(super) fn primary_released(&self, device: i32, cause: ContextEnd) {
         let (place, caller) = (place_of(device), caller_without_stack());
         self.primary_ended(place, cause);
@@ -71,7 +69,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Reports the end of a context, if its beginning was reported.
+    /// Reports the end of a context whose beginning was reported.
     pub(super) fn context_ended(&self, context: Option<ContextUid>, cause: ContextEnd) {
         if let Some(context) = context {
             self.report(Event::ContextDestroyed {
@@ -90,8 +88,7 @@ impl Listener<'_> {
     /// The stream is a parameter of a call that is about to be made.
     pub(super) unsafe fn captured(&self, stream: Option<u64>) -> Option<Key> {
         let stream = stream.filter(|_| captures::active())?;
-        // SAFETY: as the caller promises, the stream lives as long as the program's own call needs
-        // it.
+        // SAFETY: as the caller promises, the stream is valid for the program's own call.
         let into = unsafe { self.driver?.captured_into(stream, self.per_thread) };
         into.ok()?.map(|into| match into {
             0 => named(Kind::Stream, stream),

@@ -1,4 +1,5 @@
-//! `cuGetProcAddress`, the driver's own look-up of its functions, which almost all programs use.
+//! `cuGetProcAddress`, the driver's own function for looking up its functions, which almost all
+//! programs use.
 
 #![expect(
     unsafe_code,
@@ -17,7 +18,7 @@ use crate::ledger::event::CuResult;
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
 
-/// The slots by driver, for each version of the function.
+/// The slots of both versions of the function. Each driver has its own.
 static FIRST: [Slot; DRIVERS] = [const { Slot::empty() }; DRIVERS];
 static SECOND: [Slot; DRIVERS] = [const { Slot::empty() }; DRIVERS];
 
@@ -26,14 +27,13 @@ static BY_DRIVER: [[WatchedFunction; DRIVERS]; 2] = [
     look_up!(c"cuGetProcAddress_v2", second, SECOND, [0 1]),
 ];
 
-/// The entries for these functions, which are not in the table of functions, because a look-up
+/// The rows for these functions. They are not in the table of functions, because looking up a name
 /// needs that table.
 pub(in crate::api) static LOOK_UPS: &[WatchedFunction] = BY_DRIVER.as_flattened();
 
 type First = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64) -> CuResult;
 type Second = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64, *mut u32) -> CuResult;
 
-/// The wrapper of `cuGetProcAddress`.
 unsafe extern "C" fn first<const DRIVER: usize>(
     name: *const c_char,
     answer: *mut *const (),
@@ -49,7 +49,6 @@ unsafe extern "C" fn first<const DRIVER: usize>(
     }
 }
 
-/// The wrapper of `cuGetProcAddress_v2`.
 unsafe extern "C" fn second<const DRIVER: usize>(
     name: *const c_char,
     answer: *mut *const (),
@@ -66,7 +65,7 @@ unsafe extern "C" fn second<const DRIVER: usize>(
     }
 }
 
-/// Replaces the driver's answer with our wrapper if the answer is a function of the table. Returns
+/// If the driver's answer is a function of the table, replaces the answer with our wrapper. Returns
 /// `error`.
 ///
 /// # Safety
@@ -80,7 +79,8 @@ unsafe fn wrap(
     error: CuResult,
 ) -> CuResult {
     if error == 0 && !name.is_null() && !answer.is_null() {
-        // SAFETY: the call has read the name, and written the address of its function of that name.
+        // SAFETY: the call has read the name, and has written the address of the function with that
+        // name.
         unsafe {
             let (name, real) = (CStr::from_ptr(name), answer.read());
             if !real.is_null() {
@@ -92,14 +92,14 @@ unsafe fn wrap(
     error
 }
 
-/// Returns the variant that a program built for `version` means by `name`, as in `cudaTypedefs.h`;
+/// Returns the variant that `name` means in a program built for `version`, as in `cudaTypedefs.h`;
 /// `None` for a name or version that the table does not know.
 fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
     if version > KNOWN_UP_TO {
         return None;
     }
     let asked = name.to_bytes();
-    // The only name that means a different function in newer programs.
+    // This is the only name that means a different function in newer programs.
     if asked == b"cuGraphInstantiate" && version >= 12_000 {
         return Some(c"cuGraphInstantiateWithFlags");
     }
@@ -113,7 +113,7 @@ fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
         is_per_thread(variant.name.to_str().unwrap_or_default()) == (flags & PER_THREAD != 0)
     };
     let mut newest = suiting().filter(|variant| variant.since == newest);
-    // A function without a stream has a single variant for both kinds of default stream.
+    // A function without a stream parameter has a single variant for both kinds of default stream.
     let first = newest.clone().next();
     newest.find(of_thread).or(first).map(|variant| variant.name)
 }

@@ -1,9 +1,9 @@
-//! The CUDA driver's calls as a source of events.
+//! Intercepts the calls of the CUDA driver and turns them into events.
 //!
 //! Programs look up the driver's functions with `dlsym` and `cuGetProcAddress`, and get wrappers
-//! for those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and
-//! reports it ([`intercept`]), in the terms of [`call`]. Facts that a call does not contain are
-//! queried from the driver.
+//! for the functions that are watched ([`functions`], [`look_up`]). A wrapper makes the program's
+//! call and reports it ([`intercept`]), in the terms of [`call`]. The driver is queried for facts
+//! that the call does not contain.
 
 mod array;
 mod call;

@@ -1,16 +1,17 @@
 //! Keys for objects that each context numbers for itself.
 //!
-//! A texture or surface object is the number under which kernels find its descriptor in tables of
-//! their context, so another context may give the same number to another object. The ledger's key
-//! of such an object therefore includes its context. The driver does not say which contexts share a
-//! table (a green context may share that of its primary context). So if a release finds nothing
-//! under the current context, an object with that number is taken from another context.
+//! A texture or surface object is a number, under which kernels find the object's descriptor in a
+//! table of their context. Another context may give the same number to another object, so the
+//! ledger's key of such an object includes its context. The driver does not say which contexts
+//! share a table (a green context may share the table of its primary context). So if the current
+//! context has no object with the number that is released, an object of another context with this
+//! number is taken.
 
 use crate::ledger::event::{ContextUid, Key, Space};
 use crate::ledger::{Kind, Ledger};
 
-/// The value of such a key holds a number of this many bits and its context. Pointers would not
-/// fit, and do not have to, because they are unique in a process.
+/// The value of such a key holds a number of at most this many bits and its context. Pointers would
+/// not fit, but they do not need a context, because they are unique in a process.
 const NUMBER_BITS: u32 = 32;
 /// The bit that distinguishes such a value from a pointer.
 const IN_CONTEXT: u64 = 1 << 63;
@@ -24,8 +25,8 @@ pub(super) fn created(key: Key, context: ContextUid) -> Key {
     Key::new(key.space, value)
 }
 
-/// Returns the key of an object that is destroyed while `context` is current, if it [is
-/// numbered](is_numbered).
+/// Returns the key of an object that is destroyed while `context` is current. The object must be
+/// [numbered](is_numbered).
 pub(super) fn released(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
     let here = created(key, context);
     if ledger.get(&here).is_some() {
@@ -40,7 +41,7 @@ pub(super) fn released(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
     newest.map_or(key, |record| record.made.key)
 }
 
-/// Whether an object is identified by a number within its context.
+/// Whether an object is identified by a number that is unique only within its context.
 pub(super) fn is_numbered(key: Key) -> bool {
     matches!(key.space, Space::Handle(Kind::Texture | Kind::Surface))
         && key.value() >> NUMBER_BITS == 0

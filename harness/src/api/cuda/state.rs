@@ -1,5 +1,5 @@
 //! What is known about the driver of this process: whether it was initialised, and whether there
-//! are two.
+//! are two drivers.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use crate::device::{driver, exit};
 
 /// Whether the program's initialisation of the driver was intercepted.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
-/// Whether the program uses functions of two drivers. One of them may belong to a tool that calls
+/// Whether the program calls functions of two drivers. One of them may belong to a tool and call
 /// the other.
 static TWO_DRIVERS: AtomicBool = AtomicBool::new(false);
 
@@ -18,7 +18,7 @@ pub(super) fn has_two_drivers() {
     TWO_DRIVERS.store(true, Ordering::Relaxed);
 }
 
-/// Whether a call to one driver may come from another one, which the program called.
+/// Whether a call to one driver may have been made by another driver, which the program called.
 pub(super) fn are_two_drivers() -> bool {
     TWO_DRIVERS.load(Ordering::Relaxed)
 }
@@ -28,7 +28,6 @@ pub(super) fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
 }
 
-/// Makes the preparations that the first intercepted call needs.
 pub(super) fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

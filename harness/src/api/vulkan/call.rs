@@ -1,6 +1,5 @@
-//! The effects of Vulkan calls: the terms in which the rows of the [table](super::functions) are
-//! written. A value of these types is built from one call's parameters and lives as long as that
-//! call.
+//! The effects of Vulkan calls: the vocabulary of the rows in the [table](super::functions). Each
+//! value of these types is built from the parameters of one call and lives as long as that call.
 
 use super::structures::{
     AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, ObjectName, PipelineBinaries,
@@ -11,29 +10,28 @@ use crate::ledger::Kind;
 /// The effect of a call.
 #[derive(Clone, Copy)]
 pub(super) enum VulkanCall {
-    /// Creates an instance.
     CreatesInstance(Out),
-    /// Lists the physical devices of an instance: how many, and their handles.
+    /// Lists the physical devices of an instance. The two results are their number and their
+    /// handles.
     ListsDevices(u64, Out<u32>, Out),
-    /// Opens a physical device.
+    /// Creates a device from a physical device.
     CreatesDevice(u64, Out),
     /// Creates objects that belong to a device or an instance.
     Creates(ObjectsCreated),
     /// Destroys or frees objects.
     Destroys(ObjectsDestroyed),
-    /// Destroys or resets a pool of a device, which ends the objects that came from it.
+    /// Destroys or resets a pool of a device, which ends all objects that were allocated from the
+    /// pool.
     EmptiesPool {
         device: u64,
         pool: u64,
-        /// The pool, if the call destroys it.
+        /// The kind of pool, if the call destroys the pool.
         destroys: Option<Kind>,
     },
-    /// Closes a device.
     DestroysDevice(u64),
-    /// Ends an instance.
     DestroysInstance(u64),
-    /// Binds memory to buffers or images (depending on the kind) of a device. The bindings are
-    /// pairs of an object and its memory.
+    /// Binds memory to buffers or images (depending on the kind) of a device. Each binding consists
+    /// of an object and its memory.
     Binds(u64, Kind, Bindings),
     /// Gives an object of a device a name.
     Names(u64, In<ObjectName>),
@@ -43,30 +41,30 @@ pub(super) enum VulkanCall {
 #[derive(Clone, Copy)]
 pub(super) struct ObjectsCreated {
     pub(super) kind: Kind,
-    /// The device or instance to which they belong.
+    /// The device or instance to which the objects belong.
     pub(super) owner: u64,
-    /// Their handles.
+    /// Where the call writes the handles of the objects.
     pub(super) made: Out,
     pub(super) how: Created,
 }
 
-/// How many objects a call creates, and from what.
+/// How many objects a call creates, and which parameters say so.
 #[derive(Clone, Copy)]
 pub(super) enum Created {
     /// One object.
     One,
-    /// This many. Those that could not be created have no handle; the others exist even if the call
-    /// failed.
+    /// This many objects. Objects that could not be created have no handle. The others exist even
+    /// if the call failed.
     Each(u32),
-    /// This many, or none if the call failed.
+    /// This many objects, or none if the call failed.
     All(u32),
     /// One allocation of memory.
     Memory(In<AllocateMemory>),
-    /// All descriptor sets that this structure requests, from its pool.
+    /// All descriptor sets that this structure requests from its pool.
     DescriptorSets(In<DescriptorSets>),
-    /// All command buffers that this structure requests, from its pool.
+    /// All command buffers that this structure requests from its pool.
     CommandBuffers(In<CommandBuffers>),
-    /// The pipeline binaries whose number and handles the call writes to this structure.
+    /// The pipeline binaries. The call writes their number and their handles to this structure.
     PipelineBinaries(Out<PipelineBinaries>),
 }
 
@@ -74,7 +72,7 @@ pub(super) enum Created {
 #[derive(Clone, Copy)]
 pub(super) struct ObjectsDestroyed {
     pub(super) kind: Kind,
-    /// The device or instance to which they belong.
+    /// The device or instance to which the objects belong.
     pub(super) owner: u64,
     pub(super) what: What,
 }
@@ -82,13 +80,14 @@ pub(super) struct ObjectsDestroyed {
 /// Which objects a call destroys.
 #[derive(Clone, Copy)]
 pub(super) enum What {
-    /// The one with this handle, or none for 0.
+    /// The object with this handle, or none for 0.
     This(u64),
-    /// Objects of this pool, given as the number and an array of their handles.
+    /// Objects of this pool. The other values are the number of the objects and an array of their
+    /// handles.
     OfPool(u64, u32, In<u64>),
 }
 
-/// Which memory is bound to which object.
+/// Which memory a call binds to which object.
 #[derive(Clone, Copy)]
 pub(super) enum Bindings {
     /// An object and its memory.

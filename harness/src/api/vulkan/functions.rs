@@ -1,16 +1,16 @@
-//! The table of watched functions: all functions of Vulkan's core and Khronos extensions that
-//! create or destroy an object, and those of the extensions that several vendors share.
+//! The table of watched functions: all functions that create or destroy an object and belong to
+//! Vulkan's core, to Khronos extensions, or to extensions that several vendors share.
 //!
 //! Most objects are created by `vkCreate…(owner, info, allocator, handle)` and destroyed by
-//! `vkDestroy…(owner, handle, allocator)`: such a pair is a row of `objects`, whose second part may
-//! be missing. Another function with the parameters of `vkDestroy…` is a row of `destroys`. Every
-//! other function is a row of `calls`, with its signature and the effect of a call. Signatures are
-//! those of `vulkan_core.h` on 64-bit processors, with every handle, and every pointer that is not
-//! read, as `u64`.
+//! `vkDestroy…(owner, handle, allocator)`. Such a pair is a row of `objects`, in which the second
+//! function may be missing. Any other function with the parameters of `vkDestroy…` is a row of
+//! `destroys`. Every other function is a row of `calls`, with its signature and the effect of a
+//! call. Signatures are those of `vulkan_core.h` on 64-bit processors, except that handles, and
+//! pointers that are not read, are `u64`.
 //!
 //! `scripts/check-watched-vulkan` compares names and signatures with `vk.xml`, and fails if a
-//! function that creates or destroys something is missing both here and in `not_watched.toml`, where
-//! each function that is not watched has a reason.
+//! function that creates or destroys something is neither here nor in `not_watched.toml`, which
+//! gives the reason for each function that is not watched.
 
 #![expect(
     unsafe_code,
@@ -32,8 +32,8 @@ use crate::api::wrapper::with_zeros;
 use crate::api::wrapper::{is_listening, table};
 use crate::ledger::Kind;
 
-/// How many functions with the same name can be distinguished: the loader's, which serves all
-/// devices, and those that drivers and layers have for their devices. Each has its own wrapper,
+/// How many functions with the same name can be told apart: the loader's, which serves all devices,
+/// and those that drivers and layers have for their devices. Each of them has its own wrapper,
 /// which forwards to exactly that function.
 pub(super) const TARGETS: usize = 4;
 
@@ -65,12 +65,12 @@ macro_rules! functions {
             $(wrapper!($name, ($($parameter: $type),*), result!($($result)?), $does);)*
         }
 
-        /// The effect that each row describes for a call whose parameters are all zero.
+        /// Returns the effect of each row for a call whose parameters are all zero.
         #[cfg(test)]
         pub(super) fn calls() -> Vec<(&'static str, VulkanCall)> {
             vec![
                 $(
-                    // SAFETY: a null pointer, which is not read.
+                    // SAFETY: this is a null pointer, which is not read.
                     (stringify!($create), creates(Kind::$kind, 0, unsafe { mem::zeroed() })),
                     $((stringify!($destroy), destroys(Kind::$kind, 0, 0)),)?
                 )*
@@ -97,7 +97,7 @@ macro_rules! wrapper {
         ) -> $result {
             type Wrapped = unsafe extern "C" fn($($type),*) -> $result;
             let function = SLOTS[TARGET][FunctionId::$name as usize].real();
-            // SAFETY: the slot holds a function of this name, which has these parameters in every
+            // SAFETY: the slot holds a function with this name, which has these parameters in every
             // library.
             let real = unsafe { mem::transmute::<*const (), Wrapped>(function) };
             // SAFETY: this is the caller's own call, forwarded unchanged.
@@ -110,7 +110,7 @@ macro_rules! wrapper {
     };
 }
 
-/// The return type of a function: a result, or nothing.
+/// The return type of a function: a result code, or nothing.
 trait Answer {
     fn of(code: VkResult) -> Self;
     fn code(self) -> VkResult;
@@ -134,7 +134,7 @@ impl Answer for () {
     }
 }
 
-/// Creates pipelines: those that could be created exist even if the call failed.
+/// Creates pipelines. Those that could be created exist even if the call failed.
 fn pipelines(device: u64, count: u32, made: Out) -> VulkanCall {
     creates_by(Created::Each(count), Kind::Pipeline, device, made)
 }
@@ -190,7 +190,7 @@ functions! {
         // https://docs.vulkan.org/spec/latest/chapters/debugging.html
         Messenger = vkCreateDebugUtilsMessengerEXT, vkDestroyDebugUtilsMessengerEXT;
         Messenger = vkCreateDebugReportCallbackEXT, vkDestroyDebugReportCallbackEXT;
-        // Surfaces, each for one window system.
+        // Surfaces. Each of these functions is for one window system.
         Surface = vkCreateXlibSurfaceKHR, vkDestroySurfaceKHR;
         Surface = vkCreateXcbSurfaceKHR;
         Surface = vkCreateWaylandSurfaceKHR;

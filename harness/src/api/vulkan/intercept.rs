@@ -1,11 +1,11 @@
 //! Turns an intercepted call into events, in the order that keeps the ledger correct. A creation is
 //! reported after the call, and a destruction before the call, because another thread may get the
-//! same handle before the destroying call returns. Data that the end needs from the beginning is
-//! stored in the wrapper's own frame.
+//! same handle before the destroying call returns. What the end of a call needs from its beginning
+//! is stored in the wrapper's own stack frame.
 //!
-//! Nothing here waits for a device or unwinds into C. The locks are those of the tables of owners
-//! and pools and of the ledger, each held for one look-up or change and never while a driver is
-//! called.
+//! The code in this module never waits for a device and never unwinds into C. The locks that it
+//! takes are those of the ledger and of the tables of owners and pools. Each is held for a single
+//! look-up or change, and none is held while a driver is called.
 
 #![expect(
     unsafe_code,
@@ -30,10 +30,10 @@ use crate::ledger::{self, Kind, Layer, Ledger, Place};
 /// `VkResult`
 pub(super) type VkResult = i32;
 
-/// `VK_OPERATION_DEFERRED_KHR`: the results are written later.
+/// `VK_OPERATION_DEFERRED_KHR`: the results will be written later.
 const DEFERRED: VkResult = 1_000_268_002;
 
-/// Makes the program's call with `forward`, which calls `real`, and reports it.
+/// Makes the program's call by calling `forward`, which calls `real`, and reports it.
 #[inline(never)]
 pub(super) fn intercept(
     call: &VulkanCall,
@@ -53,15 +53,15 @@ pub(super) fn intercept(
             // SAFETY: `call` is built from the parameters of a call that is about to be made.
             unsafe { reporter().began(call, begun) }
         },
-        // SAFETY: that call has returned `result`.
+        // SAFETY: the call has returned `result`.
         |begun, result| unsafe { reporter().ended(call, begun, result, real) },
     )
 }
 
-/// The data that the end of a call needs from its beginning.
+/// What the end of a call needs from its beginning.
 #[derive(Default)]
 struct BegunCall {
-    /// The tickets of what the call destroys.
+    /// The tickets of the destructions that have been reported.
     tickets: Vec<Ticket>,
     /// The device or instance that the call ends.
     ending: Option<Owner>,
@@ -72,12 +72,11 @@ struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    /// Applies an event to the ledger.
     fn tell(&self, event: Event) -> Option<Ticket> {
         self.ledger.apply(&event)
     }
 
-    /// Reports that a call is about to be made. `begun` is empty.
+    /// Reports that a call is about to be made, and fills `begun`.
     ///
     /// # Safety
     ///
@@ -85,7 +84,7 @@ impl Reporter<'_> {
     unsafe fn began(&self, call: &VulkanCall, begun: &mut BegunCall) {
         match *call {
             VulkanCall::CreatesInstance(_) => initialises(),
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             VulkanCall::Destroys(ref destroy) => unsafe { self.destruction_began(destroy, begun) },
             VulkanCall::EmptiesPool {
                 device,
@@ -122,7 +121,8 @@ impl Reporter<'_> {
     ///
     /// # Safety
     ///
-    /// The conditions are those of [`Self::began`], which has filled `begun`; `real` was called.
+    /// The conditions are those of [`Self::began`], which must have been called with `begun`.
+    /// `real` is the function that was called.
     unsafe fn ended(
         &self,
         call: &VulkanCall,
@@ -139,7 +139,7 @@ impl Reporter<'_> {
             self.release_ended(ticket, error);
         }
         match *call {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             VulkanCall::Creates(ref create) => unsafe { self.creation_ended(create, result) },
             _ if error != 0 => {}
             VulkanCall::CreatesInstance(made) => {
@@ -200,7 +200,7 @@ impl Reporter<'_> {
     /// # Safety
     /// `info` points to a structure that a call has read, or is null.
     unsafe fn named(&self, device: u64, info: In<ObjectName>) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         let Some(info) = (unsafe { info.read() }) else {
             return;
         };
@@ -241,7 +241,7 @@ impl Reporter<'_> {
         let is_success = result >= 0;
         if !is_success {
             let bytes = match create.how {
-                // SAFETY: the driver has read the requested size.
+                // SAFETY: the driver has read the structure.
                 Created::Memory(asked) => unsafe { asked.read() }.map_or(0, |asked| asked.bytes),
                 _ => 0,
             };
@@ -253,8 +253,8 @@ impl Reporter<'_> {
             });
         }
         let without_pool = |count| (count, 0, create.made);
-        // SAFETY: as the caller promises, the call's parameters have been read, and its results are
-        // written if it was successful.
+        // SAFETY: as the caller promises, the driver has read the call's parameters, and has
+        // written the results if the call was successful.
         let (count, pool, made) = unsafe {
             match create.how {
                 Created::Each(_) if result == DEFERRED => None,
@@ -274,11 +274,11 @@ impl Reporter<'_> {
         .unwrap_or(without_pool(0));
         let (mut kind, mut place, mut bytes) = (create.kind, owner.place, 0);
         if let Created::Memory(asked) = create.how
-            // SAFETY: the driver has read it.
+            // SAFETY: the driver has read the structure.
             && let Some(asked) = unsafe { asked.read() }
         {
             (place, bytes) = (owner.place_of(asked.memory_type), asked.bytes);
-            // SAFETY: as above.
+            // SAFETY: the driver has read the structure.
             if unsafe { extends(asked.header, &IMPORTS) } {
                 kind = Kind::Imported;
             }
@@ -291,8 +291,8 @@ impl Reporter<'_> {
         }
         for handle in handles {
             let key = object_key(create.kind, owner.uid, handle);
-            // An object whose end was not intercepted, such as an image of a swapchain, may have
-            // had this handle.
+            // This handle may have belonged to an object whose end was not intercepted, such as an
+            // image of a swapchain.
             if labels::has_any() && self.ledger.get(&key).is_none() {
                 labels::forget(key);
             }
@@ -371,13 +371,14 @@ impl Reporter<'_> {
     unsafe fn bound(&self, device: u64, kind: Kind, bindings: Bindings) {
         let owner = owners::get(device);
         let bind = |object: u64, memory: u64, is_of_a_plane: bool| {
-            // Images of a swapchain have memory that the program did not allocate.
+            // The memory of a swapchain's images was not allocated by the program.
             if memory == 0 {
                 return;
             }
             let bytes = match is_of_a_plane {
                 true => 0,
-                // SAFETY: as the caller promises; the caller of `bind` knows about planes.
+                // SAFETY: the caller upholds the contract, and the caller of `bind` states whether
+                // the memory is that of a plane.
                 false => unsafe { owner.bytes_of(kind, object) },
             };
             self.tell(Event::Bound {
@@ -403,14 +404,14 @@ impl Reporter<'_> {
     }
 }
 
-/// Whether the chain that begins here contains one of these structures.
+/// Whether the chain that begins with `first` contains one of these structures.
 ///
 /// # Safety
 ///
 /// A call has read the chain.
 unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
     let mut next: In<Chained> = first.next;
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller upholds the contract.
     while let Some(header) = unsafe { next.read() } {
         if structures.contains(&header.structure) {
             return true;
@@ -424,13 +425,13 @@ unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
 fn child_of(destroys: Option<Kind>) -> Kind {
     match destroys {
         Some(Kind::CommandPool) => Kind::CommandBuffer,
-        // A reset of a command pool frees no command buffers.
+        // Resetting a command pool does not free its command buffers, so this is a descriptor pool.
         _ => Kind::DescriptorSet,
     }
 }
 
-/// Returns the key of an object. Objects with the same contents may have the same handle; the
-/// ledger distinguishes them.
+/// Returns the key of an object. Objects with the same contents may have the same handle. The
+/// ledger tells them apart.
 fn object_key(kind: Kind, context: ContextUid, handle: u64) -> Key {
     let space = Space::Object {
         kind,

@@ -1,4 +1,4 @@
-//! The names that the program has given to its objects, for reports.
+//! The names that the program has given to its objects. Reports show them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,13 +8,14 @@ use crate::ledger::Kind;
 use crate::ledger::event::{Key, Space};
 use crate::sync::{Mutex, locked};
 
-/// Names by kind, device and handle. Objects with the same handle share one, as in the driver.
+/// Names by kind, device and handle. Objects with the same handle share a name, as they do in the
+/// driver.
 static LABELS: Mutex<FxHashMap<Key, String>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
 
-/// Whether any object has been named. Most programs name none, and then names cost nothing.
+/// Whether any object has been named. Most programs name none, and for them, names cost nothing.
 static HAS_ANY: AtomicBool = AtomicBool::new(false);
 
-/// A report shows only the beginning of a longer name.
+/// The number of characters that are kept of a longer name.
 const LONGEST: usize = 80;
 
 /// Returns the kind of an object with this `VkObjectType` or, with the same numbers, this
@@ -49,7 +50,6 @@ pub(super) fn kind_of(object_type: u32) -> Option<Kind> {
     })
 }
 
-/// Records the name of an object.
 pub(super) fn set(key: Key, name: &str) {
     HAS_ANY.store(true, Ordering::Relaxed);
     let name = name.chars().take(LONGEST).collect();
@@ -61,14 +61,13 @@ pub(super) fn has_any() -> bool {
     HAS_ANY.load(Ordering::Relaxed)
 }
 
-/// Forgets the name of an object that is about to be destroyed.
+/// Removes the name of an object that is about to be destroyed.
 pub(super) fn forget(key: Key) {
     if has_any() {
         locked(&LABELS).remove(&any_copy(key));
     }
 }
 
-/// Returns the name of an object.
 pub(crate) fn label_of(key: Key) -> Option<String> {
     match has_any() {
         true => locked(&LABELS).get(&any_copy(key)).cloned(),

@@ -1,4 +1,4 @@
-//! `vkGetInstanceProcAddr` and `vkGetDeviceProcAddr`, through which programs find all functions.
+//! `vkGetInstanceProcAddr` and `vkGetDeviceProcAddr`, with which programs look up all functions.
 
 #![expect(
     unsafe_code,
@@ -20,7 +20,7 @@ use crate::device::exit;
 #[cfg(feature = "holders")]
 use crate::sync::{Mutex, locked};
 
-/// The results of look-ups. Programs keep these addresses in their own memory.
+/// The results of look-ups. Programs store these addresses in their own memory.
 #[cfg(feature = "holders")]
 static FOUND: Mutex<FxHashSet<u64>> = Mutex::new(FxHashSet::with_hasher(FxBuildHasher));
 
@@ -30,7 +30,7 @@ pub(crate) fn found() -> FxHashSet<u64> {
     locked(&FOUND).clone()
 }
 
-/// The slots by target.
+/// The slots of the two functions. Each target has its own.
 static OF_INSTANCE: [Slot; TARGETS] = [const { Slot::empty() }; TARGETS];
 static OF_DEVICE: [Slot; TARGETS] = [const { Slot::empty() }; TARGETS];
 
@@ -39,33 +39,31 @@ static BY_TARGET: [[WatchedFunction; TARGETS]; 2] = [
     look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, [0 1 2 3]),
 ];
 
-/// The entries for these functions.
+/// The rows for these two functions.
 pub(in crate::api) static LOOK_UPS: &[WatchedFunction] = BY_TARGET.as_flattened();
 
-/// The wrapper of `vkGetInstanceProcAddr`.
 unsafe extern "C" fn of_instance<const TARGET: usize>(
     instance: u64,
     name: *const c_char,
 ) -> *const () {
-    // SAFETY: the caller's own call.
+    // SAFETY: this is the caller's own call.
     unsafe { forward(&OF_INSTANCE[TARGET], instance, name) }
 }
 
-/// The wrapper of `vkGetDeviceProcAddr`.
 unsafe extern "C" fn of_device<const TARGET: usize>(device: u64, name: *const c_char) -> *const () {
-    // SAFETY: the caller's own call.
+    // SAFETY: this is the caller's own call.
     unsafe { forward(&OF_DEVICE[TARGET], device, name) }
 }
 
-/// Returns the wrapper that forwards to exactly the function that was found, or else that function
-/// itself.
+/// Forwards a look-up. Returns the wrapper that forwards to exactly the function that was found, or
+/// that function itself if there is no such wrapper.
 ///
 /// # Safety
 ///
-/// These are the parameters of a call to the function in the slot.
+/// The parameters are those of a call to the function in the slot.
 unsafe fn forward(slot: &Slot, handle: u64, name: *const c_char) -> *const () {
     // SAFETY: the slot holds one of the two functions, and the caller's own call is forwarded
-    // unchanged. It returns a function with that name.
+    // unchanged. The call returns a function with that name.
     unsafe {
         let real = mem::transmute::<*const (), GetAddress>(slot.real());
         let found = real(handle, name);

@@ -1,7 +1,9 @@
-//! The instances, physical devices and devices of the process, and the queries about them.
+//! The instances, physical devices and devices of the process, and the queries that are made about
+//! them.
 //!
-//! Each instance and each device is a context of the ledger: the handle of an object has a meaning
-//! only in the instance or device that it was created from, and the object ends with it.
+//! Each instance and each device is a context of the ledger. The handle of an object has a meaning
+//! only in the instance or device from which the object was created, and the object ends with that
+//! instance or device.
 
 #![expect(
     unsafe_code,
@@ -31,18 +33,18 @@ type GetRequirements = unsafe extern "C" fn(u64, u64, *mut Requirements);
 /// An instance or a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
-    /// Its handle; 0 in a thread's cache before the thread has seen one.
+    /// The handle; 0 in the cache of a thread that has not used an owner yet.
     handle: u64,
     pub(super) uid: ContextUid,
-    /// The place where its bytes are and where its objects are counted.
+    /// The place where the bytes of its objects are, and where its objects are counted.
     pub(super) place: Place,
-    /// The instance of a device; 0 for an instance.
+    /// The instance to which a device belongs; 0 for an instance.
     instance: u64,
-    /// The types of memory, as bits, that are not on the device.
+    /// A bit for each type of memory. It is set if that memory is not on the device.
     host_types: u32,
-    /// The `vkGetInstanceProcAddr` of the library that made the instance.
+    /// The `vkGetInstanceProcAddr` of the library that created the instance.
     get_instance_address: Option<GetAddress>,
-    /// `vkGetBufferMemoryRequirements` and `vkGetImageMemoryRequirements` of a device.
+    /// `vkGetBufferMemoryRequirements` and `vkGetImageMemoryRequirements`, for a device.
     requirements: [Option<GetRequirements>; 2],
 }
 
@@ -57,7 +59,7 @@ impl Owner {
         requirements: [None; 2],
     };
 
-    /// Returns the handle of its instance; 0 for an instance.
+    /// Returns the handle of the instance to which a device belongs; 0 for an instance.
     pub(super) fn instance(&self) -> u64 {
         self.instance
     }
@@ -72,13 +74,13 @@ impl Owner {
     ///
     /// # Safety
     ///
-    /// The object is live, a buffer or an image as `kind` says, and its planes have no separate
-    /// memory.
+    /// The object is live. It is a buffer or an image, as `kind` says, and its planes have no
+    /// separate memory.
     pub(super) unsafe fn bytes_of(&self, kind: Kind, object: u64) -> u64 {
         let ask = self.requirements[usize::from(kind == Kind::Image)];
         let mut requirements = Requirements::default();
         if let Some(ask) = ask {
-            // SAFETY: as the caller promises; the functions are those of this device.
+            // SAFETY: the caller upholds the contract, and the functions are those of this device.
             unsafe { ask(self.handle, object, &raw mut requirements) };
         }
         requirements.bytes
@@ -90,11 +92,11 @@ impl Owner {
 struct Physical {
     handle: u64,
     instance: u64,
-    /// Its number in the list.
+    /// The number of the physical device in the list.
     index: usize,
 }
 
-/// The known state. There are few of each, and they change rarely.
+/// The known owners, physical devices and names. There are few of each, and they change rarely.
 #[derive(Debug)]
 struct KnownOwners {
     owners: Vec<Owner>,
@@ -107,25 +109,25 @@ static KNOWN: Mutex<KnownOwners> = Mutex::new(KnownOwners {
     physical: Vec::new(),
     names: Vec::new(),
 });
-/// How many times an owner was added or removed: a thread's cached value is valid while this is
-/// unchanged.
+/// How many times an owner was added or removed. A thread's cached value is valid as long as this
+/// count is unchanged.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// The contexts of CUDA have smaller numbers.
+/// The first number for Vulkan's contexts. Those of CUDA have smaller numbers.
 const FIRST_UID: u32 = 1 << 31;
 
 fn known() -> MutexGuard<'static, KnownOwners> {
     locked(&KNOWN)
 }
 
-/// Returns a context number, for an owner that is about to be added.
+/// Returns a new context number, for an owner that is about to be added.
 fn new_uid() -> ContextUid {
     static USED: AtomicU32 = AtomicU32::new(FIRST_UID);
     ContextUid(USED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Adds an owner. An earlier owner with the same handle is removed: it has ended without being
-/// seen.
+/// Adds an owner. An earlier owner with the same handle is removed, because its end must have been
+/// missed.
 fn add(owner: Owner) -> Owner {
     let mut known = known();
     known.owners.retain(|other| other.handle != owner.handle);
@@ -134,8 +136,8 @@ fn add(owner: Owner) -> Owner {
     owner
 }
 
-/// Returns the instance or device with this handle. One whose creation was not intercepted is
-/// added.
+/// Returns the instance or device with this handle, and adds it if its creation was not
+/// intercepted.
 #[inline]
 pub(super) fn get(handle: u64) -> Owner {
     thread_local! {
@@ -183,7 +185,6 @@ pub(super) fn instance_created(handle: u64, created_by: *const ()) -> Owner {
     })
 }
 
-/// Records the physical devices of an instance.
 pub(super) fn listed(instance: u64, devices: impl Iterator<Item = u64>) {
     let mut known = known();
     for (index, handle) in devices.enumerate() {
@@ -202,8 +203,8 @@ pub(super) fn device_created(handle: u64, physical: u64) -> Owner {
         let known = known();
         let device = known.physical.iter().find(|it| it.handle == physical);
         let device = device.copied();
-        // The devices of a device group are listed by another function. Such a device is assigned
-        // to the newest instance.
+        // The devices of a device group are listed by a function that is not intercepted. Such a
+        // device is assigned to the newest instance.
         let is_its = |owner: &&Owner| match device {
             Some(device) => owner.handle == device.instance,
             None => owner.instance == 0,
@@ -223,18 +224,20 @@ pub(super) fn device_created(handle: u64, physical: u64) -> Owner {
         ..Owner::NONE
     };
     if let Some(get) = instance.get_instance_address {
-        // SAFETY: `get` is the instance's, and both devices are live and belong to it.
+        // SAFETY: `get` belongs to the instance, and both devices are live and belong to that
+        // instance.
         unsafe { owner.ask(get, instance.handle, physical) };
     }
     add(owner)
 }
 
 impl Owner {
-    /// Queries the required facts about this device.
+    /// Queries what must be known about this device.
     ///
     /// # Safety
     ///
-    /// This device was created from the physical device of `instance`, whose functions `get` finds.
+    /// This device was created from the physical device `physical` of `instance`, whose functions
+    /// `get` returns.
     unsafe fn ask(&mut self, get: GetAddress, instance: u64, physical: u64) {
         // SAFETY: Vulkan's functions with these names have these types, and get live handles.
         unsafe {
@@ -260,13 +263,13 @@ impl Owner {
 
 const MEMORY_PROPERTIES: &CStr = c"vkGetPhysicalDeviceMemoryProperties";
 const PROPERTIES: &CStr = c"vkGetPhysicalDeviceProperties";
-/// The functions for a buffer and for an image.
+/// The names of the functions for buffers and for images.
 const REQUIREMENTS: [&CStr; 2] = [
     c"vkGetBufferMemoryRequirements",
     c"vkGetImageMemoryRequirements",
 ];
 
-/// Returns the types of memory, as bits, whose heap is not on the device.
+/// Returns a value with a bit set for each type of memory whose heap is not on the device.
 fn host_types(memory: &MemoryProperties) -> u32 {
     let types = memory.types.iter().take(memory.type_count as usize);
     let mut host = 0;
@@ -281,8 +284,8 @@ fn host_types(memory: &MemoryProperties) -> u32 {
 
 /// Returns the `vkGetInstanceProcAddr` of the library that contains a function.
 fn address_function(created_by: *const ()) -> Option<GetAddress> {
-    // SAFETY: the function has this type in every library. The library stays loaded, because
-    // wrappers lead to it.
+    // SAFETY: the function has this type in every library, and the library stays loaded, because
+    // wrappers call it.
     unsafe {
         function(
             beside(created_by, c"vkGetInstanceProcAddr")
@@ -298,7 +301,7 @@ fn keep_name(place: Place, name: &str) {
     known.names.push((place, name.to_owned()));
 }
 
-/// Returns the name of a device that the program has opened.
+/// Returns the name of a device that the program uses.
 pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
     let known = known();
     let (_, name) = known.names.iter().find(|(named, _)| *named == place)?;
@@ -317,7 +320,7 @@ pub(crate) fn handles() -> Vec<u64> {
     owners.chain(physical).collect()
 }
 
-/// Removes an owner that is about to end: from here on its handle may name another one.
+/// Removes an owner that is about to end. From then on, its handle may refer to another owner.
 pub(super) fn ends(handle: u64) -> Option<Owner> {
     let mut known = known();
     let index = known.owners.iter().position(|it| it.handle == handle)?;
@@ -325,7 +328,7 @@ pub(super) fn ends(handle: u64) -> Option<Owner> {
     Some(known.owners.swap_remove(index))
 }
 
-/// Removes the devices of an instance that has ended, and its physical devices.
+/// Removes the devices and physical devices of an instance that has ended, and returns the devices.
 pub(super) fn instance_ended(instance: u64) -> Vec<Owner> {
     let mut known = known();
     known.physical.retain(|it| it.instance != instance);

@@ -1,5 +1,5 @@
-//! The contents of pools: when a pool is destroyed or reset, its descriptor sets or command buffers
-//! end without being named by the call.
+//! The contents of pools. When a pool is destroyed or reset, its descriptor sets or command buffers
+//! end, although the call does not name them.
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
@@ -16,7 +16,7 @@ pub(super) fn allocated(pool: Pool, handles: impl Iterator<Item = u64>) {
     locked(&CHILDREN).entry(pool).or_default().extend(handles);
 }
 
-/// Records that an object that was allocated from a pool was freed.
+/// Records that an object was freed that had been allocated from a pool.
 pub(super) fn freed(pool: Pool, handle: u64) {
     if let Some(children) = locked(&CHILDREN).get_mut(&pool) {
         children.remove(&handle);
@@ -28,7 +28,7 @@ pub(super) fn emptied(pool: Pool) -> FxHashSet<u64> {
     locked(&CHILDREN).remove(&pool).unwrap_or_default()
 }
 
-/// Forgets the pools of a device that has ended.
+/// Removes the pools of a device that has ended.
 pub(super) fn device_ended(device: ContextUid) {
     locked(&CHILDREN).retain(|(owner, _), _| *owner != device);
 }

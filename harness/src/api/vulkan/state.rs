@@ -6,15 +6,15 @@ use crate::api::wrapper::broken;
 use crate::device::dl;
 use crate::ledger::event::CuResult;
 
-/// Whether an instance was created.
+/// Whether the program has created an instance.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 
 /// Records that the program has created an instance, for which the loader has opened the drivers.
 ///
-/// The libraries of intercepted functions are never unloaded. So the library through which the
+/// Libraries whose functions are intercepted are never unloaded, so the library through which the
 /// loader opened them must stay loaded as well. NVIDIA's driver has its functions in a second
-/// library, and the two share state. If only one of them were loaded again, only that one would
-/// look up the state again, and the process would end with an invalid free.
+/// library, and the two libraries share state. If only one of them were unloaded and loaded again,
+/// only that one would look up the state again, and the process would end with an invalid free.
 pub(super) fn used() {
     IS_USED.store(true, Ordering::Relaxed);
     dl::keep_loaded_with(c"vk_icdGetInstanceProcAddr");
@@ -25,7 +25,7 @@ pub(crate) fn is_intercepted() -> bool {
     IS_USED.load(Ordering::Relaxed) && !broken()
 }
 
-/// Whether a function is one of Vulkan's.
+/// Whether the name of a function is one that Vulkan uses.
 pub(crate) fn is_named_so(function: &str) -> bool {
     function.starts_with("vk")
 }

@@ -1,12 +1,12 @@
-//! The C structures that are read, as `vulkan_core.h` declares them on 64-bit processors. Each is
-//! declared only as far as its fields are read. A handle is a `u64`, which these processors pass
-//! like a pointer.
+//! The C structures that are read, as `vulkan_core.h` declares them on 64-bit processors. Each
+//! structure is declared only as far as its fields are read. A handle is a `u64`, because these
+//! processors pass a `u64` like a pointer.
 
 use std::ffi::c_char;
 
 use crate::api::pointer::In;
 
-/// The first fields of every structure that another one can extend.
+/// The first fields of every structure that other structures can extend.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Chained {
@@ -25,7 +25,8 @@ pub(super) struct AllocateMemory {
     pub(super) memory_type: u32,
 }
 
-/// The structures with which `VkMemoryAllocateInfo` imports memory instead of allocating it.
+/// The types of the structures that make `VkMemoryAllocateInfo` import memory instead of allocating
+/// it.
 pub(super) const IMPORTS: [u32; 7] = [
     // VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR
     1_000_074_000,
@@ -43,7 +44,7 @@ pub(super) const IMPORTS: [u32; 7] = [
     1_000_602_000,
 ];
 
-/// `VK_STRUCTURE_TYPE_BIND_IMAGE_PLANE_MEMORY_INFO`: the memory of one plane of an image.
+/// `VK_STRUCTURE_TYPE_BIND_IMAGE_PLANE_MEMORY_INFO`: memory is bound to a single plane of an image.
 pub(super) const OF_A_PLANE: u32 = 1_000_156_002;
 
 /// `VkDescriptorSetAllocateInfo`
@@ -109,7 +110,7 @@ pub(super) struct Requirements {
 #[derive(Clone, Copy, Default)]
 pub(super) struct MemoryProperties {
     pub(super) type_count: u32,
-    /// `VkMemoryType`: flags and the index of a heap.
+    /// `VkMemoryType`: the flags and the index of a heap.
     pub(super) types: [[u32; 2]; 32],
     pub(super) heap_count: u32,
     pub(super) heaps: [Heap; 16],
@@ -126,7 +127,7 @@ pub(super) struct Heap {
 /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`
 pub(super) const DEVICE_LOCAL: u32 = 1;
 
-/// `VkPhysicalDeviceProperties`, which has its limits and sparse properties last.
+/// `VkPhysicalDeviceProperties`, of which the limits and sparse properties come last.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct DeviceProperties {

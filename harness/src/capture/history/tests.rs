@@ -28,7 +28,7 @@ fn code_at_the_address_of_unloaded_code_is_distinguished_from_it() {
     assert_eq!(at(2, 0x8010).name(), "libplugin.so");
     let now = history.now();
     assert!(!now.has(&at(1, 0x8010)) && now.has(&at(2, 0x8010)));
-    // Modules that stayed are the same objects.
+    // Modules that stayed loaded are the same objects in both eras.
     assert!(now.has(&at(1, 0x2000)));
     assert_eq!(history.era_of(StackId(3)), None, "nobody met it");
 }

@@ -73,7 +73,7 @@ fn header() -> RecordingHeader {
     }
 }
 
-/// A ledger that records itself, with an open scope, and the file.
+/// Returns a ledger that records itself and has an open scope, and the file of the recording.
 fn recorded_ledger() -> (Ledger, Shared) {
     let file = Shared::default();
     let recorder = Recorder::new(PathBuf::new());
@@ -118,7 +118,7 @@ fn assert_same(live: &Ledger, again: &Ledger) {
 }
 
 /// The threads allocate and free the same few addresses, with calls that succeed and calls that
-/// fail. What each thread encounters depends on the order.
+/// fail. The result of each call depends on the order of all calls.
 #[test]
 fn threads_that_race_give_the_same_ledger_again() {
     const THREADS: u32 = 8;
@@ -149,7 +149,7 @@ fn threads_that_race_give_the_same_ledger_again() {
     assert_same(&live, &again);
 }
 
-/// Returns what is wrong with a header and these lines.
+/// Returns the error for a recording that consists of a header and these lines.
 fn wrong(lines: &[serde_json::Value]) -> (usize, String) {
     let mut recording = serde_json::to_value(header()).unwrap();
     recording["record"] = json!("header");

@@ -1,4 +1,4 @@
-//! The exact unwinder: the one that panics use, which std links into every program.
+//! The exact unwinder, which panics use as well. std links it into every program.
 //!
 //! Its functions are declared by hand as in the [C++ ABI], whose level I is independent of C++.
 //!
@@ -26,14 +26,15 @@ unsafe extern "C" {
 /// Calls `visit` with the stack pointer and the return address of each frame of the calling thread,
 /// innermost first, until it returns false. `visit` must not panic.
 ///
-/// Any number of threads may call it at once: only the loader's lock is taken, to find unwind
-/// tables, and nothing else is shared.
+/// Any number of threads may call this at the same time. The only thing that they share is the
+/// loader's lock, which is taken to find unwind tables.
 pub(crate) fn trace<F: FnMut(usize, usize) -> bool>(mut visit: F) {
     unsafe extern "C" fn each<F: FnMut(usize, usize) -> bool>(
         frame: *mut UnwindContext,
         visit: *mut c_void,
     ) -> c_int {
-        // SAFETY: the closure below, which outlives the walk and is not used elsewhere during it.
+        // SAFETY: this is the closure below, which outlives the walk and is not used elsewhere
+        // during the walk.
         let visit = unsafe { &mut *visit.cast::<F>() };
         // SAFETY: the unwinder passes a frame that is valid during this call.
         let (stack, address) = unsafe { (_Unwind_GetCFA(frame), _Unwind_GetIP(frame)) };
@@ -43,7 +44,7 @@ pub(crate) fn trace<F: FnMut(usize, usize) -> bool>(mut visit: F) {
             STOP
         }
     }
-    // SAFETY: `each` has the callback's signature and gets a pointer to its closure; a panic in it
-    // aborts the process.
+    // SAFETY: `each` has the signature of a callback and gets a pointer to its closure. A panic in
+    // `each` aborts the process.
     unsafe { _Unwind_Backtrace(each::<F>, (&raw mut visit).cast()) };
 }

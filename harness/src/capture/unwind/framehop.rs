@@ -1,7 +1,8 @@
-//! The quick unwinder: framehop, with its caches kept between walks.
+//! The quick unwinder: framehop, with caches that are kept between walks.
 //!
-//! It allocates nothing during a walk and reads only the stack between this frame and the thread's
-//! first one. Its result may be wrong (see [the parent module](super)), but it is never unsound.
+//! It allocates nothing during a walk, and reads only the stack between this frame and the thread's
+//! first frame. Its result may be wrong (see [the parent module](super)), but reading is never
+//! unsound.
 
 mod caches;
 mod modules;
@@ -18,12 +19,13 @@ use self::steps::{LastSlot, ReadWords, UnwoundFrame};
 use self::thread::StackWords;
 use super::Frames;
 
-/// Linux gives programs 48-bit addresses; the bits above hold a return address's signature.
+/// Linux gives programs 48-bit addresses. The bits above may hold the signature of a return
+/// address.
 #[cfg(target_arch = "aarch64")]
 const SIGNATURE_MASK: framehop::aarch64::PtrAuthMask =
     framehop::aarch64::PtrAuthMask(u64::MAX >> 16);
 
-/// The registers of the frame where a walk begins.
+/// The registers of the frame in which a walk begins.
 pub(super) struct Registers {
     instruction: u64,
     registers: UnwindRegsNative,
@@ -35,7 +37,7 @@ impl Registers {
     #[inline(always)]
     pub(super) fn new() -> Self {
         let (instruction, sp, bp): (u64, u64, u64);
-        // SAFETY: copies three registers and nothing else.
+        // SAFETY: the instructions copy three registers and do nothing else.
         unsafe {
             asm!(
                 "lea {}, [rip]",
@@ -58,7 +60,7 @@ impl Registers {
     #[inline(always)]
     pub(super) fn new() -> Self {
         let (instruction, sp, fp, lr): (u64, u64, u64, u64);
-        // SAFETY: copies four registers and nothing else.
+        // SAFETY: the instructions copy four registers and do nothing else.
         unsafe {
             asm!(
                 "adr {}, .",
@@ -79,7 +81,6 @@ impl Registers {
     }
 }
 
-/// Returns the registers in this frame.
 fn registers(frame: UnwoundFrame) -> UnwindRegsNative {
     let (address, sp, fp) = (frame.address, frame.stack_pointer, frame.frame_pointer);
     #[cfg(target_arch = "x86_64")]
@@ -101,7 +102,7 @@ fn frame(address: u64, registers: &UnwindRegsNative) -> UnwoundFrame {
 }
 
 /// Writes the return addresses of `here` and its callers into `frames`. Returns the stack pointer
-/// after the return of the first, or `None` if this unwinder cannot walk the stack.
+/// after `here` has returned, or `None` if this unwinder cannot walk the stack.
 pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
     let stack = StackWords::above(here.registers.sp() as usize)?;
     let mut caches = caches::borrow(stack.room)?;
@@ -138,8 +139,8 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
     Some(caller)
 }
 
-/// Must be called after a walk with a wrong result, because a library may have been loaded or
-/// unloaded.
+/// Must be called after a walk with a wrong result. The reason may be that a library has been
+/// loaded or unloaded.
 pub(super) fn differed() {
     modules::refresh();
 }

@@ -1,15 +1,16 @@
 //! Captures the calling thread's backtrace as return addresses.
 //!
-//! There are two unwinders. `exact` is the one that panics use; it costs about 100 ns per frame.
-//! `framehop` caches what it learned about each return address and each frame, and is ten times as
-//! fast, but it guesses if the unwind tables contain something that it does not know. So its result
-//! is only a key: a backtrace that was not seen before is walked by both, and the result of `exact`
-//! is stored. If they differ, the key is not found the next time either, and `exact` keeps handling
-//! that backtrace. `exact` also handles all backtraces where the quick unwinder cannot work, and
-//! under Miri, which has no registers.
+//! There are two unwinders. `exact` is the unwinder that panics use, and costs about 100 ns per
+//! frame. `framehop` is ten times as fast, because it caches what it has learned about each return
+//! address and each frame. However, it guesses if the unwind tables contain something that it does
+//! not know. So its result is used only as a key: a backtrace that has not been seen before is
+//! walked by both, and the result of `exact` is stored. If the results differ, the key is not found
+//! the next time either, and `exact` keeps handling that backtrace. `exact` also handles all
+//! backtraces for which the quick unwinder does not work, and all backtraces under Miri, which has
+//! no registers.
 //!
-//! Nothing is symbolised here, and frames of the driver are kept: a report trims them by module and
-//! function, which no fixed count could do.
+//! Nothing is symbolised here, and frames of the driver are kept. A report trims them by module and
+//! function, because their number varies.
 //!
 //! If a [reader of an interpreter](script) is installed, the current lines of the interpreted
 //! program follow the return addresses.
@@ -52,12 +53,11 @@ use self::script::Joined;
 use crate::ledger::Stacks;
 use crate::ledger::event::StackId;
 
-/// The most return addresses in a backtrace; outer callers are cut off. An unoptimised build has
-/// twenty frames between the driver and this function, and a framework about thirty between a line
-/// of the user and the driver.
+/// The largest number of return addresses in a backtrace. If there are more, the outermost callers
+/// are cut off. An unoptimised build has twenty frames between the driver and this function, and a
+/// framework has about thirty between a line of the user and the driver.
 const DEPTH: usize = 64;
 
-/// A backtrace: return addresses, innermost first.
 struct Frames {
     addresses: [usize; DEPTH],
     count: usize,
@@ -71,7 +71,7 @@ impl Frames {
         }
     }
 
-    /// Adds a caller. Returns whether there is room for another one.
+    /// Adds a caller. Returns whether there is room for another caller.
     #[inline(always)]
     fn push(&mut self, address: usize) -> bool {
         if self.count < DEPTH {
@@ -116,7 +116,7 @@ pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
     }
 }
 
-/// Returns the number of a backtrace of this thread, which may be new.
+/// Returns the number of a backtrace of this thread. The backtrace is interned if it is new.
 fn interned(stacks: &Stacks, frames: &[usize]) -> StackId {
     stacks.find(frames).unwrap_or_else(|| {
         let stack = stacks.intern(frames);
@@ -125,7 +125,7 @@ fn interned(stacks: &Stacks, frames: &[usize]) -> StackId {
     })
 }
 
-/// Walks this stack with `exact`, from the caller whose stack pointer is `caller`.
+/// Walks this stack with `exact`, beginning with the caller whose stack pointer is `caller`.
 #[cold]
 #[inline(never)]
 fn first_sight(key: &Frames, caller: usize) -> Frames {
@@ -136,8 +136,8 @@ fn first_sight(key: &Frames, caller: usize) -> Frames {
     frames
 }
 
-/// Returns the calling thread's return addresses, beginning with the innermost frame whose stack
-/// pointer is at least `from`.
+/// Returns the return addresses of the calling thread, beginning with the innermost frame whose
+/// stack pointer is at least `from`.
 #[inline(never)]
 fn exact_walk(from: usize) -> Frames {
     let mut frames = Frames::new();

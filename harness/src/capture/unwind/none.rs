@@ -1,8 +1,8 @@
-//! For platforms where only the exact unwinder works.
+//! Stands in for the quick unwinder on platforms where only the exact unwinder works.
 
 use super::Frames;
 
-/// Where a walk begins; not used.
+/// Stands for the registers of the frame in which a walk begins, which are not used.
 pub(super) struct NoRegisters;
 
 pub(super) use self::NoRegisters as Registers;
@@ -13,10 +13,8 @@ impl NoRegisters {
     }
 }
 
-/// Always returns `None`.
 pub(super) fn walk(_here: &NoRegisters, _frames: &mut Frames) -> Option<usize> {
     None
 }
 
-/// Does nothing.
 pub(super) fn differed() {}

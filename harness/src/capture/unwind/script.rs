@@ -8,11 +8,13 @@ use super::Frames;
 /// [words](crate::ledger::script::LineNumber::word). Writes as many as fit, and returns their
 /// number.
 ///
-/// It is called in a wrapper of a driver function, on the calling thread. It must not call the
-/// interpreter or the driver, and may lock or allocate only when it sees a line for the first time.
+/// This function is called in a wrapper of a driver function, on the calling thread. It must not
+/// call the interpreter or the driver. It may lock or allocate only when it sees a line for the
+/// first time.
 pub type Reader = fn(&mut [usize]) -> usize;
 
-/// The most lines in a backtrace; outer callers are cut off.
+/// The largest number of lines in a backtrace. If there are more, the outermost callers are cut
+/// off.
 const DEPTH: usize = 64;
 
 static READER: OnceLock<Reader> = OnceLock::new();
@@ -22,13 +24,12 @@ pub fn install(reader: Reader) -> bool {
     READER.set(reader).is_ok()
 }
 
-/// Returns the installed reader.
 #[inline]
 pub(super) fn reader() -> Option<Reader> {
     READER.get().copied()
 }
 
-/// A backtrace with the lines of the interpreted program after its return addresses.
+/// A backtrace that consists of return addresses, followed by the lines of the interpreted program.
 pub(super) struct Joined {
     words: [usize; super::DEPTH + DEPTH],
     addresses: usize,
@@ -36,7 +37,7 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Appends the lines that this thread is executing to `frames`.
+    /// Joins `frames` and the lines that this thread is executing.
     pub(super) fn new(frames: &Frames, reader: Reader) -> Self {
         let mut words = [0; super::DEPTH + DEPTH];
         let addresses = frames.as_slice().len();
@@ -49,7 +50,7 @@ impl Joined {
         }
     }
 
-    /// Appends the same lines to other return addresses.
+    /// Joins other return addresses and the same lines.
     pub(super) fn behind(&self, frames: &Frames) -> Self {
         let mut words = [0; super::DEPTH + DEPTH];
         let addresses = frames.as_slice().len();

@@ -79,7 +79,7 @@ fn the_lines_of_an_interpreted_program_are_a_part_of_the_stack() {
             column: None,
         };
         words[0] = line.intern().unwrap().word(true);
-        // The reader has more words than fit, so the rest is cut off.
+        // The reader has more words than fit, so the last ones are cut off.
         words.len() + 1
     }
     let mut frames = Frames::new();

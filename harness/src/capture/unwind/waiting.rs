@@ -3,8 +3,8 @@
 
 use gpu_leak_holders::{ReturnAddresses, WaitingThread};
 
-/// Walks the stack of `thread`; `word` reads words of memory. Supported only on x86-64, where a
-/// call stores its return address on the stack; nothing is known elsewhere.
+/// Walks the stack of `thread`. `word` reads a word of memory. This is supported only on x86-64,
+/// where a call stores its return address on the stack. On other processors, nothing is found.
 pub(crate) fn walk_waiting(
     thread: WaitingThread,
     word: &mut dyn FnMut(u64) -> Option<u64>,

@@ -22,7 +22,8 @@ fn attached() -> Attached {
 #[test]
 fn a_child_forked_during_a_snapshot_still_ends() {
     let attached = attached();
-    // The watcher thread, which does not exist in the child, holds the same lock during a snapshot.
+    // During a snapshot, the watcher thread holds the same lock. That thread does not exist in the
+    // child.
     let _taking_one = attached.state();
     let status = crate::device::exit::tests::in_forked_child(|| {
         attached.snapshot(Cause::Tick);

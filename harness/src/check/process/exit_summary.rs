@@ -1,4 +1,4 @@
-//! The summary of all checks of this process, printed at process exit.
+//! The summary of all checks of this process, which is printed when the process exits.
 
 use std::env;
 use std::sync::{LazyLock, Once};
@@ -19,10 +19,10 @@ use crate::{observe, registry};
 
 static SUMMARY: LazyLock<Mutex<Summary>> = LazyLock::new(Mutex::default);
 
-/// The checks that have begun and not ended.
+/// The checks that have begun and not ended yet.
 static UNDER_WAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// A check in progress: if the process ends while this is alive, the check is aborted.
+/// A check in progress. If the process ends while this value is alive, the check is aborted.
 #[derive(Debug)]
 pub(crate) struct UnderWay(String);
 
@@ -34,7 +34,6 @@ impl Drop for UnderWay {
     }
 }
 
-/// Records that a check begins.
 #[must_use = "the check is over when this is dropped"]
 pub(crate) fn began(test: &str) -> UnderWay {
     locked(&UNDER_WAY).push(test.to_owned());
@@ -42,7 +41,7 @@ pub(crate) fn began(test: &str) -> UnderWay {
     UnderWay(test.to_owned())
 }
 
-/// Adds a finished check, and the allocations without an owner.
+/// Adds a finished check to the summary, with the allocations that have no owner.
 pub(crate) fn add(report: &Report, unowned: Amount) {
     let mut summary = locked(&SUMMARY);
     summary.add(report);
@@ -50,25 +49,25 @@ pub(crate) fn add(report: &Report, unowned: Amount) {
     tell_at_exit();
 }
 
-/// Adds the summary of another process.
+/// Adds the summary of another process to this one.
 pub(crate) fn merge(other: &Summary) {
     locked(&SUMMARY).merge(other);
     tell_at_exit();
 }
 
-/// Takes the summary, for another process to print.
+/// Takes the summary, so that another process can print it.
 pub(crate) fn take() -> Summary {
     let mut summary = std::mem::take(&mut *locked(&SUMMARY));
     note_what_is_missing(&mut summary);
     summary
 }
 
-/// Adds a sentence about the run.
+/// Adds a sentence about the run to the summary.
 pub(crate) fn note(sentence: &str) {
     locked(&SUMMARY).note(sentence);
 }
 
-/// Adds a test that is not judged here.
+/// Adds a test that is not judged in this run.
 pub(crate) fn unchecked(test: &str, reason: &str) {
     note(&format!("{test} is unchecked: {reason}"));
     tell_at_exit();
@@ -97,7 +96,7 @@ pub(crate) fn tell_at_exit() {
 )]
 fn tell() {
     let mut summary = std::mem::take(&mut *locked(&SUMMARY));
-    // The parent reports the end of an isolated test.
+    // The parent process reports the end of an isolated test.
     let aborted = match concurrency::is_isolated() {
         true => Vec::new(),
         false => std::mem::take(&mut *locked(&UNDER_WAY)),
@@ -124,8 +123,8 @@ fn tell() {
 
 inventory::submit!(BeforeFirstThread(watch_unchecked_tests));
 
-/// In a test program with checked tests, observes the other tests from the beginning: those that
-/// run unchecked and create something are listed at the end and in the run file.
+/// In a test program with checked tests, watches the other tests from the beginning. Tests that run
+/// unchecked and create something are listed at the end and in the run file.
 fn watch_unchecked_tests() {
     if registry::cases().is_empty() || concurrency::is_isolated() {
         return;
@@ -136,8 +135,8 @@ fn watch_unchecked_tests() {
     exit::at_exit(|| Sink::global().unchecked(&unchecked_threads()));
 }
 
-/// The threads that ran unchecked and created something. In a process that is judged as a whole,
-/// nothing is unchecked.
+/// Returns the threads that ran unchecked and created something. If a process is judged as a whole,
+/// nothing in it is unchecked.
 fn unchecked_threads() -> Vec<String> {
     match process().is_some() || registry::cases().is_empty() {
         true => Vec::new(),
@@ -145,10 +144,11 @@ fn unchecked_threads() -> Vec<String> {
     }
 }
 
-/// Adds the checks that ended their process and that no process has reported.
+/// Adds the checks of other processes that ended their process and that no process has reported
+/// yet.
 fn add_those_of_other_processes(summary: &mut Summary) {
     for aborted in untold() {
-        // The parent has reported the end of an isolated test.
+        // If this was an isolated test, its parent has reported its end.
         if !summary.has_aborted(&aborted.test) {
             summary.add_aborted(&aborted.test);
         }
@@ -156,8 +156,8 @@ fn add_those_of_other_processes(summary: &mut Summary) {
     }
 }
 
-/// Returns checks that took down their process, which therefore cannot report them. The next
-/// process of the same run reports them, unless another one already has.
+/// Returns checks that ended their process, which therefore could not report them. The next process
+/// of the same run reports them, unless another process has already done so.
 fn untold() -> Vec<Aborted> {
     let paths = Sink::global().neighbours();
     let files: Vec<RunFile> = paths
@@ -171,7 +171,7 @@ fn untold() -> Vec<Aborted> {
     };
     let ended = files.iter().filter_map(|file| {
         let header = file.header.as_ref()?;
-        // If this is unknown, the process is assumed to be running.
+        // If it is unknown whether the process is running, it is assumed to be.
         let has_ended = header.is_running() == Some(false);
         has_ended.then_some((header.pid, file))
     });

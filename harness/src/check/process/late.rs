@@ -1,5 +1,5 @@
-//! Reports resources that are freed after the verdict. The verdict stays, but the run's summary and
-//! file say how late the free was, because a longer `settle` may be all that is needed.
+//! Reports resources that are freed after the verdict. The verdict does not change, but the run's
+//! summary and file say how late the free was, because a longer `settle` may be all that is needed.
 
 use std::sync::Once;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::report::check_report::{FindingKind, Report};
 use crate::report::run_file::{Late, Record};
 use crate::sync::{Mutex, locked};
 
-/// A check that found leaks.
+/// A check that has found leaks.
 #[derive(Debug)]
 struct Leaked {
     test: String,
@@ -28,10 +28,10 @@ struct Leaked {
 
 static LEAKED: Mutex<Vec<Leaked>> = Mutex::new(Vec::new());
 
-/// Watches for frees of the resources that `result` reports in these scopes.
+/// Begins to watch for late frees of the resources in these scopes that `result` reports.
 pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
-    // Frees are watched by scope, not by live record, because a record may be freed before it is
-    // looked up.
+    // Frees are watched by scope rather than by live record, because a record may be freed before
+    // it can be looked up.
     ledger::live().await_release(scopes, Instant::now);
     let records = result.findings.iter().zip(&result.records);
     let leaked = records.filter(|(finding, _)| finding.kind == FindingKind::Leaked);
@@ -44,20 +44,19 @@ pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckR
     });
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // The newest exit handler runs first, so the summary is printed after this one.
+        // The newest exit handler runs first, so the summary is printed after this handler has run.
         exit_summary::tell_at_exit();
         exit::at_exit(tell);
     });
 }
 
-/// Adds late frees to the summary and the run file.
+/// Adds late frees to the summary and to the run file.
 fn tell() {
     let all = std::mem::take(&mut *locked(&LEAKED));
     if all.is_empty() {
         return;
     }
-    // The frees are read once for all checks, because there may be thousands of frees and of
-    // checks.
+    // The frees are read once for all checks, because there may be thousands of both.
     let released: FxHashMap<u64, Released> = ledger::live()
         .released(|_| true)
         .into_iter()
@@ -69,7 +68,7 @@ fn tell() {
     }
 }
 
-/// Returns the freed leaks of one check, and the time of the last free.
+/// Returns the leaks of one check that were freed late, and the time of the last free.
 fn late(leaked: &Leaked, released: &FxHashMap<u64, Released>) -> Option<Late> {
     let of_check = leaked.records.iter().filter_map(|it| released.get(it));
     let released: Vec<&Released> = of_check.filter(|it| it.at >= leaked.at).collect();

@@ -1,4 +1,5 @@
-//! Makes a process listen: to the driver, to other sources, and for a recording.
+//! Prepares a process to be checked: begins to intercept the driver, to accept reports from other
+//! sources, and to record.
 
 use crate::api::{self, MissedBefore};
 use crate::capture::{self, record};
@@ -8,12 +9,12 @@ use crate::ledger::Layer;
 use crate::report::workspace::Workspace;
 use crate::{observe, probe, registry};
 
-/// Starts intercepting the driver and taking reports from other sources. Returns the calls missed
-/// before that.
+/// Begins to intercept the driver and to accept reports from other sources. Returns the calls that
+/// were missed before.
 ///
 /// # Panics
 ///
-/// Panics if more allocators have a probe than can be distinguished.
+/// Panics if more allocators have a probe than can be told apart.
 pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> MissedBefore {
     Workspace::init(manifest_dir, file);
     // This happens before anything is reported, so that an allocator with a probe is always
@@ -29,8 +30,8 @@ pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> MissedBefore {
     before
 }
 
-/// Begins the recording, if one is requested, before anything is watched, so that it contains all
-/// events.
+/// Begins the recording, if one is requested. This happens before anything is watched, so that the
+/// recording contains all events.
 pub(crate) fn record_from_here(manifest_dir: Option<&str>, file: &str) {
     let workspace = Workspace::init(manifest_dir, file);
     record::begin(workspace.root());
@@ -38,8 +39,8 @@ pub(crate) fn record_from_here(manifest_dir: Option<&str>, file: &str) {
 
 inventory::submit!(BeforeFirstThread(record_from_the_beginning));
 
-/// Begins the recording before the program's first thread, and so before the first driver call: an
-/// unchecked test may call the driver before the first check.
+/// Begins the recording before the program starts its first thread, and therefore before the first
+/// driver call, because an unchecked test may call the driver before the first check begins.
 fn record_from_the_beginning() {
     if record::asked().is_some()
         && let [case, ..] = registry::cases()[..]

@@ -1,4 +1,4 @@
-//! The actions of a process before its first check, at each check, and at its end.
+//! What a process does before its first check, at each check, and at its end.
 
 pub(crate) mod exit_summary;
 pub(crate) mod late;

@@ -12,16 +12,16 @@ use crate::registry;
 use crate::sync::{Mutex, locked};
 
 /// The token of a warm-up's thread and of the threads that it starts. No scope has this number, so
-/// their resources belong to no scope and exist before every check.
+/// the resources of these threads belong to no scope, and exist before every check.
 const TOKEN: u64 = 1 << 32;
 
-/// Runs every warm-up, the first time it is called; other checks wait until that is done. It does
-/// nothing for a check that a warm-up itself runs, which would wait forever, or for a nested check,
-/// whose outer check has called it before.
+/// Runs every warm-up, but only the first time this is called. Other checks wait until the warm-ups
+/// have ended. This does nothing for a check that a warm-up itself runs, because that check would
+/// wait forever, and nothing for a nested check, because the outer check has already called it.
 ///
 /// # Panics
 ///
-/// Panics if a warm-up panics: the current check fails with that panic.
+/// Panics if a warm-up panics. The current check then fails with that panic.
 pub(crate) fn run_hooks(subject: &Subject) {
     if threads::token() == TOKEN || is_inside_a_check() {
         return;

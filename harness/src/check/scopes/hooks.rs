@@ -1,4 +1,5 @@
-//! Connects `gpu-leak-hooks`, through which the code under test talks to the harness from anywhere.
+//! Connects the harness to `gpu-leak-hooks`, through which the code under test talks to the
+//! harness.
 
 use gpu_leak_hooks::Hooks;
 use gpu_leak_interpose as threads;
@@ -31,10 +32,10 @@ pub(crate) fn install() {
 const NOTHING_BEGUN: u64 = 0;
 
 /// Begins the part of this thread's scope in which resources may stay for `reason`. Outside every
-/// check, and in a process that is not judged as a whole, everything created is baseline, and
-/// nothing begins.
+/// check, in a process that is not judged as a whole, everything that is created belongs to the
+/// baseline, and nothing begins.
 fn begin_allow(reason: &'static str) -> u64 {
-    // In a forked child the ledger's locks may be held by threads that do not exist there.
+    // In a forked child, threads that do not exist there may hold the ledger's locks.
     if exit::forked() {
         return NOTHING_BEGUN;
     }

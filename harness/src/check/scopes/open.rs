@@ -1,4 +1,4 @@
-//! Open scopes, and the one that a thread works in.
+//! Open scopes, and the scope in which a thread works.
 
 use std::sync::OnceLock;
 
@@ -15,19 +15,19 @@ pub(crate) fn open_process() {
     PROCESS.get_or_init(|| Open::new(false));
 }
 
-/// Returns the scope of this process, if it is judged as a whole. Threads do not work in it, so
-/// that checks inside it are not nested.
+/// Returns the scope of this process, if it is judged as a whole. Threads do not work in this
+/// scope, so that checks inside it are not nested.
 pub(crate) fn process() -> Option<ScopeId> {
     PROCESS.get().map(Open::scope)
 }
 
 /// Whether this thread works for a check in progress. A thread of a pool may still have the token
-/// of a check that is over.
+/// of a check that has ended.
 pub(crate) fn is_inside_a_check() -> bool {
     current().is_some()
 }
 
-/// Returns the open scope that this thread works in.
+/// Returns the open scope in which this thread works.
 pub(crate) fn current() -> Option<ScopeId> {
     let scope = u32::try_from(threads::token()).ok()?;
     match scope {
@@ -44,8 +44,8 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// Opens a scope inside this thread's scope, if there is one. `confirms` says whether the
-    /// scope is a run that only confirms the leaks of an earlier one.
+    /// Opens a scope inside this thread's scope, if there is one. `confirms` says whether the scope
+    /// is a run that only confirms the leaks of an earlier run.
     pub(crate) fn new(confirms: bool) -> Self {
         Self {
             scope: tree::open(current(), confirms),
@@ -53,12 +53,11 @@ impl Open {
         }
     }
 
-    /// Returns its number.
     pub(crate) fn scope(&self) -> ScopeId {
         self.scope
     }
 
-    /// Closes the scope and returns the records that it freed and that existed before it.
+    /// Closes the scope. Returns the records that existed before the scope and were freed in it.
     pub(crate) fn close(mut self) -> Amount {
         self.is_open = false;
         tree::close(self.scope)

@@ -10,13 +10,12 @@ use crate::ledger::ScopeId;
 #[derive(Debug)]
 pub(crate) struct Token {
     outer: u64,
-    /// The token belongs to this thread. If it were dropped elsewhere, it would change the scope of
-    /// the wrong thread.
+    /// The token belongs to this thread. If it were dropped on another thread, it would change the
+    /// scope of that thread.
     _stays_on_its_thread: PhantomData<*const ()>,
 }
 
 impl Token {
-    /// Sets the scope of this thread to `scope`.
     #[must_use = "dropping the guard at once would leave the scope"]
     pub(crate) fn set(scope: ScopeId) -> Self {
         Self {

@@ -1,11 +1,11 @@
 //! The tree of scopes in this process: their nesting, and the owner of each resource.
 //!
-//! A scope belongs to a test's run, to a block or to an explicit `Scope`; a *part* is a scope in
-//! which resources may stay for a reason. Each scope has at most one parent. A resource created in
-//! a closed scope belongs to its nearest open ancestor: a finished block is no longer responsible
-//! for anything, but the test around it is. The runs of one check are linked as well: if the first
-//! run started a thread that the second one uses, the thread's later work belongs to the second
-//! run.
+//! A scope belongs to a run of a test, to a block or to an explicit `Scope`. A *part* is a scope in
+//! which resources may stay for a given reason. Each scope has at most one parent. A resource that
+//! is created in a closed scope belongs to the nearest open ancestor of that scope, because a
+//! finished block is no longer responsible for anything, but the test around it is. The runs of one
+//! check are linked as well. If the first run has started a thread that the second run uses, the
+//! later work of that thread belongs to the second run.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -18,7 +18,7 @@ use crate::ledger::{self, Amount, ScopeId};
 use crate::report::check_report::AllowedBy;
 use crate::sync::{Mutex, locked};
 
-/// Locks of the ledger may be taken after this one, never before it.
+/// The ledger's locks may be taken while this lock is held, but not the other way round.
 static TREE: LazyLock<Mutex<Scopes>> = LazyLock::new(Mutex::default);
 
 /// The scopes that are open or that a check still needs.
@@ -27,8 +27,9 @@ struct Scopes {
     nodes: FxHashMap<ScopeId, ScopeNode>,
     /// The number of open scopes.
     open: usize,
-    /// The number of the event at which each scope that is no longer needed closed, for checks that
-    /// ran at the same time. Cleared as soon as no scope is open.
+    /// For each closed scope that its own check no longer needs, the number of the event at which
+    /// it closed. Checks that ran at the same time still need this. Cleared as soon as no scope is
+    /// open.
     forgotten: FxHashMap<ScopeId, u64>,
 }
 
@@ -37,19 +38,20 @@ struct Scopes {
 struct ScopeNode {
     parent: Option<ScopeId>,
     children: Vec<ScopeId>,
-    /// Why resources created in it may stay, if it is a part of its parent.
+    /// The reason why resources created in this scope may stay, if the scope is a part of its
+    /// parent.
     reason: Option<&'static str>,
-    /// When it closed, as an event number; `None` while it is open.
+    /// The number of the event at which the scope closed; `None` while it is open.
     closed: Option<u64>,
-    /// The name of its check, if it is a run of one.
+    /// The check of which the scope is a run, if it is one.
     subject: Option<Arc<Subject>>,
-    /// Whether it is a run that only confirms the leaks of an earlier one.
+    /// Whether the scope is a run that only confirms the leaks of an earlier run.
     confirms: bool,
-    /// Whether it was handed on to the next run of its check.
+    /// Whether the scope's work is attributed to the next run of its check.
     is_earlier_run: bool,
-    /// The decisions of its check about individual records, by sequence number.
+    /// What the scope's check has decided about individual records, by sequence number.
     decisions: Vec<(u64, NestedDecision)>,
-    /// The sums for which its check has failed.
+    /// The sums because of which the scope's check has failed.
     failed_sums: Vec<(FailureId, FailedSum)>,
 }
 
@@ -59,21 +61,23 @@ impl ScopeNode {
     }
 }
 
-/// Identifies the failure of one nested check, because two failures may have the same message.
+/// Identifies the failure of one nested check. The message would not suffice, because two failures
+/// may have the same message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FailureId(u64);
 
 impl FailureId {
-    /// Creates an identity that no other failure of this process has.
+    /// Creates an id that no other failure in this process has.
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// The decision of a check about one record, for the outer checks. The check withholds only the
-/// leaks that made its test fail: a panic that the test catches fails no test. An excuse about an
-/// object travels with the object; the outer check judges everything else by its own facts.
+/// What a check has decided about one record, for the checks around it. Only leaks that made the
+/// test fail are withheld from those checks. A test that catches the panic has not failed. If an
+/// object may stay, this holds in every check around it. Everything else is judged again by the
+/// outer check.
 #[derive(Clone, Debug)]
 pub(crate) enum NestedDecision {
     /// The check has failed because of the record.
@@ -94,7 +98,7 @@ impl Scopes {
         self.nodes.insert(scope, node);
     }
 
-    /// Returns `scope` and its ancestors, from the inside out.
+    /// Returns `scope` and its ancestors, beginning with `scope`.
     fn around(&self, scope: ScopeId) -> impl Iterator<Item = (ScopeId, &ScopeNode)> {
         let mut next = Some(scope);
         std::iter::from_fn(move || {
@@ -120,7 +124,7 @@ impl Scopes {
 }
 
 /// Opens a scope with this parent. `confirms` says whether the scope is a run that only confirms
-/// the leaks of an earlier one.
+/// the leaks of an earlier run.
 pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     let scope = new_number();
     let mut tree = locked(&TREE);
@@ -141,15 +145,15 @@ pub(crate) fn name(scope: ScopeId, subject: &Arc<Subject>) {
     }
 }
 
-/// Returns the check around `scope`.
+/// Returns the innermost check that contains `scope`.
 pub(crate) fn check_around(scope: ScopeId) -> Option<Arc<Subject>> {
     let tree = locked(&TREE);
     tree.around(scope)
         .find_map(|(_, node)| node.subject.clone())
 }
 
-/// Returns the part of the open scope `outer` in which resources may stay for `reason`; all calls
-/// with the same reason share one. Returns `None` if `outer` has just closed.
+/// Returns the part of the open scope `outer` in which resources may stay for `reason`. All calls
+/// with the same reason share one part. Returns `None` if `outer` has just closed.
 pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
     let mut tree = locked(&TREE);
     let node = tree.nodes.get(&outer).filter(|node| node.is_open())?;
@@ -184,7 +188,7 @@ fn new_number() -> ScopeId {
     }
 }
 
-/// Closes `scope` and its parts, and returns the earlier records that they freed.
+/// Closes `scope` and its parts, and returns the earlier records that were freed in them.
 pub(super) fn close(scope: ScopeId) -> Amount {
     let mut tree = locked(&TREE);
     let mut sum = Amount::default();
@@ -200,7 +204,7 @@ pub(super) fn close(scope: ScopeId) -> Amount {
             tree.open -= 1;
         }
         sum = sum.plus(ledger::live().close_scope(scope));
-        // A part ends with its parent; an explicit scope is finished separately.
+        // A part ends with its parent, whereas an explicit scope is finished separately.
         let is_part = |child: &ScopeId| tree.nodes.get(child).is_some_and(|it| it.reason.is_some());
         closing.extend(children.into_iter().filter(is_part));
     }
@@ -210,7 +214,7 @@ pub(super) fn close(scope: ScopeId) -> Amount {
     sum
 }
 
-/// From now on, attributes work in `scope`, which is closed, to `next`, the next run of the same
+/// Attributes, from now on, work in `scope`, which is closed, to `next`, the next run of the same
 /// check.
 pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
     let mut tree = locked(&TREE);
@@ -227,7 +231,7 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
     }
 }
 
-/// Records the decisions of the check of `scope`.
+/// Records what the check of `scope` has decided.
 pub(crate) fn decide(
     scope: ScopeId,
     records: Vec<(u64, NestedDecision)>,
@@ -239,8 +243,8 @@ pub(crate) fn decide(
     }
 }
 
-/// Forgets the check whose last run was `scope`, because it is no longer needed. A nested check is
-/// forgotten with its outer check.
+/// Removes the check whose last run was `scope`, because it is no longer needed. A nested check is
+/// removed together with its outer check.
 pub(crate) fn forget(scope: ScopeId) {
     let mut tree = locked(&TREE);
     if tree
@@ -250,7 +254,7 @@ pub(crate) fn forget(scope: ScopeId) {
     {
         return;
     }
-    // The outer check is responsible for the scopes inside as long as it is open.
+    // As long as the outer check is open, it is responsible for the scopes inside it.
     let closed = tree.nodes.get(&scope).and_then(|node| node.closed);
     let all = tree.inside(scope);
     let mut orphans = Vec::new();
@@ -275,40 +279,39 @@ pub(crate) fn forget(scope: ScopeId) {
     }
 }
 
-/// Returns the open scope that owns the current work of a thread with this scope.
+/// Returns the open scope to which the current work of a thread with this scope belongs.
 pub(crate) fn open_scope(scope: ScopeId) -> Option<ScopeId> {
     let tree = locked(&TREE);
     let open = tree.around(scope).find(|(_, node)| node.is_open());
     open.map(|(scope, _)| scope)
 }
 
-/// Whether `scope` is inside a run that only confirms the leaks of an earlier one.
+/// Whether `scope` is inside a run that only confirms the leaks of an earlier run.
 pub(crate) fn is_confirming(scope: ScopeId) -> bool {
     locked(&TREE).around(scope).any(|(_, node)| node.confirms)
 }
 
-/// Everything that one scope is responsible for at present.
+/// Everything for which one scope is responsible at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct Lineage {
-    /// The scope, its descendants, and the earlier runs of its check, each with the reason why
-    /// resources created there may stay.
+    /// The scope, its descendants, and the earlier runs of its check. Each has the reason why
+    /// resources created in it may stay, if there is one.
     scopes: FxHashMap<ScopeId, Option<&'static str>>,
     /// How many of these scopes do not belong to earlier runs.
     of_this_run: usize,
-    /// The decisions of nested checks, by sequence number.
+    /// What nested checks have decided, by sequence number.
     decisions: FxHashMap<u64, NestedDecision>,
-    /// The sums for which checks inside this run have failed.
+    /// The sums because of which checks inside this run have failed.
     failed_sums: Vec<(FailureId, FailedSum)>,
 }
 
 impl Lineage {
-    /// Returns the lineage of `scope`.
     pub(crate) fn of(scope: ScopeId) -> Self {
         let tree = locked(&TREE);
         let mut lineage = Self::default();
         let mut next = vec![(scope, true)];
         while let Some((scope, in_this_run)) = next.pop() {
-            // The innermost reason, from this scope outwards.
+            // This is the innermost reason, seen from this scope outwards.
             let reason = tree.around(scope).find_map(|(_, node)| node.reason);
             lineage.scopes.insert(scope, reason);
             let Some(node) = tree.nodes.get(&scope) else {
@@ -327,47 +330,46 @@ impl Lineage {
         lineage
     }
 
-    /// Whether it contains only one scope.
+    /// Whether the lineage contains only one scope.
     pub(crate) fn is_single(&self) -> bool {
         self.scopes.len() <= 1
     }
 
-    /// Whether it contains no scope inside this run.
+    /// Whether no other scope of the lineage is inside this run.
     pub(crate) fn has_no_children(&self) -> bool {
         self.of_this_run <= 1
     }
 
-    /// Whether it contains `scope`.
     pub(crate) fn has(&self, scope: ScopeId) -> bool {
         self.scopes.contains_key(&scope)
     }
 
-    /// Returns why resources created in `scope` may stay.
+    /// Returns the reason why resources created in `scope` may stay, if there is one.
     pub(crate) fn reason(&self, scope: ScopeId) -> Option<&'static str> {
         self.scopes.get(&scope).copied().flatten()
     }
 
-    /// Returns the decision of a nested check about the record with this sequence number.
+    /// Returns what a nested check has decided about the record with this sequence number.
     pub(crate) fn decision(&self, record: u64) -> Option<&NestedDecision> {
         self.decisions.get(&record)
     }
 
-    /// Returns the sums for which a check inside this run has failed with `failure`.
+    /// Returns the sums because of which a check inside this run has failed with `failure`.
     pub(crate) fn failed_sums(&self, failure: Option<FailureId>) -> Vec<FailedSum> {
         let failed = self.failed_sums.iter();
         let failed = failed.filter(|(by, _)| failure == Some(*by));
         failed.map(|(_, sum)| sum.clone()).collect()
     }
 
-    /// Returns how many live threads work in one of its scopes.
+    /// Returns how many live threads work in the scopes of the lineage.
     pub(crate) fn live_threads(&self) -> usize {
         let scopes = self.scopes.keys();
         scopes.map(|scope| threads::live(u64::from(scope.0))).sum()
     }
 }
 
-/// Returns the records, by scope and sequence number, for which no check is responsible: none of
-/// their ancestors was open when they were created, and none is now.
+/// Returns the records, given by scope and sequence number, for which no check is responsible: when
+/// such a record was created, neither its scope nor any ancestor of the scope was open.
 pub(crate) fn unanswered(records: impl Iterator<Item = (ScopeId, u64)>) -> FxHashSet<u64> {
     let tree = locked(&TREE);
     let is_answered = |scope: ScopeId, sequence: u64| {

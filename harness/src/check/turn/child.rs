@@ -2,8 +2,8 @@
 //! that it was started for that test.
 //!
 //! The parent passes the permit in an environment variable. Processes that the test itself starts
-//! inherit that variable, including other checked programs, so the permit is valid only for a child
-//! of the process that is named in it.
+//! inherit this variable, and they may be other checked programs. So the permit is valid only for a
+//! child of the process whose id it contains.
 //!
 //! [`isolate`]: crate::check::isolate
 
@@ -11,17 +11,18 @@ use std::env;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The variable with the permit. It is not for users.
+/// The environment variable that contains the permit. It is not meant for users.
 const ISOLATED: &str = "__GPU_LEAK_CHECK_ISOLATED";
-/// libtest's options after the test's name.
+/// The options that follow the test's name on libtest's command line.
 const OPTIONS: [&str; 3] = ["--include-ignored", "--nocapture", "--test-threads=1"];
 
-/// Creates a permit for a child of this process; each `number` gives a different one.
+/// Creates a permit for a child of this process. Each `number` results in a different permit.
 pub(crate) fn new_permit(number: u32) -> String {
     format!("{}-{number}", std::process::id())
 }
 
-/// Makes `command`, which starts this program again, run only `test`, with this permit.
+/// Makes `command`, which starts this program again, run only `test`, and passes this
+/// permit to it.
 pub(crate) fn pass(command: &mut Command, test: &str, permit: &str) {
     command
         .args(["--exact", test])
@@ -29,7 +30,7 @@ pub(crate) fn pass(command: &mut Command, test: &str, permit: &str) {
         .env(ISOLATED, permit);
 }
 
-/// Returns the permit that this process was given.
+/// Returns the permit that was passed to this process, if it is valid.
 pub(crate) fn permit() -> Option<&'static str> {
     static PERMIT: OnceLock<Option<String>> = OnceLock::new();
     let permit = PERMIT.get_or_init(|| {
@@ -44,7 +45,7 @@ pub(crate) fn parent(permit: &str) -> Option<u32> {
     permit.split('-').next()?.parse().ok()
 }
 
-/// Whether a permit of `parent` is for this process.
+/// Whether a permit that `parent` created is meant for this process.
 fn is_meant(parent: u32) -> bool {
     #[cfg(unix)]
     let is_child = std::os::unix::process::parent_id() == parent;
@@ -53,7 +54,7 @@ fn is_meant(parent: u32) -> bool {
     is_child || is_left_behind(parent)
 }
 
-/// Whether this process was a child of `parent`, and the parent ended too early to be recognised.
+/// Whether this process was a child of `parent`, but the parent ended too early to be recognised.
 #[cfg(target_os = "linux")]
 fn is_left_behind(parent: u32) -> bool {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
@@ -63,7 +64,7 @@ fn is_left_behind(parent: u32) -> bool {
     exact == "--exact" && options == OPTIONS && !lives(parent)
 }
 
-/// Such a process is not detected on other systems.
+/// On other systems, such a process is not detected.
 #[cfg(not(target_os = "linux"))]
 fn is_left_behind(_: u32) -> bool {
     false
@@ -72,7 +73,7 @@ fn is_left_behind(_: u32) -> bool {
 /// Whether the process with this id exists and has not ended.
 #[cfg(target_os = "linux")]
 fn lives(process: u32) -> bool {
-    // A process that has ended remains a zombie until it is waited for.
+    // A process that has ended remains a zombie until its parent waits for it.
     let state = std::fs::read_to_string(format!("/proc/{process}/stat"));
     state.is_ok_and(|state| !state.contains(") Z "))
 }

@@ -1,9 +1,9 @@
 //! How many tests the runner runs in this process, and what else may be active during a run.
 //!
-//! Nothing else can run if the runner runs one test at a time and no earlier test has left a
-//! thread. The same holds if every other test waits at the gate. It is known which threads have no
-//! scope: the initial one, libtest's, those that unchecked tests left, and the driver's own, which
-//! do nothing by themselves.
+//! Nothing else can be active if the runner runs one test at a time and no earlier test has left a
+//! thread behind, or if every other test is waiting at the gate. The threads without a scope are
+//! known: the initial thread, libtest's threads, threads that unchecked tests left behind, and the
+//! driver's own threads, which do nothing on their own.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -27,11 +27,11 @@ static CONCURRENCY: OnceLock<Concurrency> = OnceLock::new();
 /// How many tests a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Concurrency {
-    /// Only one.
+    /// Only one test.
     OneTest,
-    /// Several, one after the other.
+    /// Several tests, one after the other.
     OneAtATime,
-    /// Perhaps several at once.
+    /// Several tests, perhaps at the same time.
     Several,
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn is_isolated() -> bool {
         })
 }
 
-/// Whether nextest started this process for one test. Its variables alone prove little, because
-/// processes that the test starts inherit them.
+/// Whether nextest started this process for one test. The variables that nextest sets do not prove
+/// this on their own, because processes that the test starts inherit them.
 fn is_started_by_nextest(
     arguments: &Arguments,
     variable: &impl Fn(&str) -> Option<String>,
@@ -71,9 +71,9 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok()
 }
 
-/// Records that this process is a program with one check, regardless of its arguments.
+/// Records that this process is a program with a single check, regardless of its arguments.
 pub(crate) fn is_one_program() {
-    // Err: a check has already asked, and the answer stays.
+    // On an error, a check has already asked for the value, which can no longer change.
     let _ = CONCURRENCY.set(Concurrency::OneTest);
 }
 
@@ -90,8 +90,8 @@ pub(crate) fn concurrency() -> Concurrency {
     })
 }
 
-/// Derives the number from libtest's arguments and variables. nextest starts one process per test,
-/// regardless of the variable for threads.
+/// Determines the concurrency from libtest's arguments and from variables. nextest starts one
+/// process per test, whatever the variable for the number of threads says.
 fn decide(
     arguments: impl Iterator<Item = String>,
     variable: impl Fn(&str) -> Option<String>,
@@ -105,7 +105,7 @@ fn decide(
     }
     let by_variable = || variable("RUST_TEST_THREADS")?.parse().ok();
     match said.or_else(by_variable) {
-        // A user who asks for several threads may also start some.
+        // A user who asks for several threads may also start threads.
         Some(2_usize..) => Concurrency::Several,
         _ if is_one => Concurrency::OneTest,
         Some(_) => Concurrency::OneAtATime,
@@ -114,18 +114,19 @@ fn decide(
     }
 }
 
-/// Whether another check has been active during this turn; `None` stands for a nested check, which
-/// has no turn.
+/// Whether another check was active during this turn. A nested check has no turn, and passes
+/// `None`.
 pub(crate) fn met_a_check(turn: Option<&Turn<'_>>) -> bool {
     turn.is_some_and(Turn::met_another)
 }
 
-/// How many threads without a scope have begun to run a check, and how many have ended it: in
-/// between they do nothing else.
+/// How many threads without a scope have begun to run a check, and how many have finished one. In
+/// between, such a thread does nothing else.
 static RUNNERS_BEGAN: AtomicU64 = AtomicU64::new(0);
 static RUNNERS_ENDED: AtomicU64 = AtomicU64::new(0);
 
-/// How many threads without a scope have come to the gate or have run a check, each counted once.
+/// How many threads without a scope have come to the gate or have run a check. Each thread is
+/// counted once.
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -142,15 +143,16 @@ pub(crate) fn arrive() {
     }
 }
 
-/// Marks a thread that is running a check, and therefore does nothing else.
+/// Marks a thread that is running a check and therefore does nothing else.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    /// A thread unmarks itself.
+    /// Only the marked thread itself may remove the mark.
     _not_send: PhantomData<*const ()>,
 }
 
 impl Runner {
-    /// Marks this thread, which runs a check from now on. Returns `None` if it need not be counted.
+    /// Marks this thread, which is about to run a check. Returns `None` if the thread need not be
+    /// counted.
     pub(crate) fn begin() -> Option<Self> {
         arrive();
         is_counted_thread().then(|| {
@@ -170,29 +172,30 @@ impl Drop for Runner {
     }
 }
 
-/// Whether this thread must be counted separately: the initial thread is always there, a thread
-/// with a scope belongs to that scope, and a runner is counted as one.
+/// Whether this thread must be counted separately. The initial thread need not be, because it
+/// always exists, nor a thread with a scope, which is counted with its scope, nor a thread that is
+/// already counted because it runs a check.
 fn is_counted_thread() -> bool {
     !is_first_thread() && threads::token() == 0 && !IS_RUNNER.get()
 }
 
-/// How long a check waits for a thread that is being started. On a busy machine a new thread may
-/// take long to run. After that the check assumes that it is not alone.
+/// How long a check waits for a thread that is being started, which may take long to run on a busy
+/// machine. After that time, the check assumes that it is not alone.
 const LONGEST_START: Duration = Duration::from_secs(1);
 
-/// For how long the count of the threads is repeated while threads begin and end.
+/// For how long threads are counted again if threads begin or end while they are being counted.
 const LONGEST_COUNT: Duration = Duration::from_millis(10);
 
-/// The state of the process when a run began.
+/// What the process was doing when a run began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessAtBegin {
-    /// Whether only threads of the check could do anything.
+    /// Whether only threads of the check could be active.
     is_alone: bool,
     threads: ThreadsWithoutScope,
     unowned: u64,
 }
 
-/// The known facts about threads without a scope.
+/// What is known about threads without a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ThreadsWithoutScope {
     started: u64,
@@ -205,8 +208,8 @@ struct ThreadsWithoutScope {
 impl ThreadsWithoutScope {
     fn now(turn: Option<&Turn<'_>>) -> Self {
         Self {
-            // This is read before the number of started threads, so that a thread that has arrived
-            // is among them.
+            // This is read before the number of threads that were started, so that a thread that
+            // has arrived is included in that number.
             arrived: ARRIVED.load(SeqCst),
             waiting: turn.map_or(0, Turn::waiting),
             runners_ended: RUNNERS_ENDED.load(SeqCst),
@@ -224,12 +227,12 @@ impl ProcessAtBegin {
         let mut all_started = begin;
         loop {
             let threads = ThreadsWithoutScope::now(turn);
-            // If none is starting, all of the started threads exist by now.
+            // If no thread is being started, all threads that were started exist by now.
             let is_starting = threads::is_starting();
             let is_alone = is_alone(threads);
-            // A thread that starts while the others are counted may be missing from every count,
-            // and so may a runner that ends. If only one test runs at all, the counts are not
-            // needed.
+            // A thread that starts while the others are being counted may be missing from every
+            // count, and so may a thread whose check ends. If only one test runs at all, the counts
+            // are not needed.
             let is_known = concurrency() == Concurrency::OneTest
                 || (!is_starting
                     && is_alone.is_some()
@@ -249,12 +252,12 @@ impl ProcessAtBegin {
         }
     }
 
-    /// Whether nothing but the check could do anything.
+    /// Whether nothing but the check could be active.
     pub(crate) fn is_alone(&self) -> bool {
         self.is_alone
     }
 
-    /// Returns the other activity that there was, or may have been, until now.
+    /// Returns which other activity there has been, or may have been, until now.
     pub(crate) fn until_now(&self, turn: Option<&Turn<'_>>) -> Others {
         Others {
             checks: met_a_check(turn),
@@ -267,9 +270,9 @@ impl ProcessAtBegin {
         self.unowned
     }
 
-    /// Whether every thread that was started in the meantime waits at the gate. A thread that comes
-    /// to the gate for the first time must be one of these: with any other thread at its beginning,
-    /// the check would not have been alone.
+    /// Whether every thread that was started in the meantime is waiting at the gate. A thread that
+    /// came to the gate for the first time must be one of these: if it had existed when the run
+    /// began, the check would not have been alone.
     fn nobody_came(&self, turn: Option<&Turn<'_>>) -> bool {
         let now = ThreadsWithoutScope::now(turn);
         let started = now.started - self.threads.started;
@@ -279,30 +282,31 @@ impl ProcessAtBegin {
     }
 }
 
-/// Whether only the thread that runs the check and those of scopes can do anything; `None` if the
-/// threads changed while they were counted.
+/// Whether only the thread that runs the check and threads with a scope can be active; `None` if
+/// threads began or ended while they were being counted.
 fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
-    // Any thread there was started by this test.
+    // Whatever threads there are, this test has started them.
     if concurrency() == Concurrency::OneTest {
         return Some(true);
     }
     if !threads::inherits() {
         return Some(one_test_at_a_time());
     }
-    // A test that libtest starts later changes the number of started threads.
+    // If libtest starts a test later, the number of threads that were started changes.
     let runners = threads.runners_began - threads.runners_ended;
-    // This thread may have opened a scope and continue to work: no other check may count it.
+    // This thread may have opened a scope while it continues to work, so no other check may count
+    // it.
     let own = 1 + runners + threads.waiting + u64::from(is_counted_thread());
     let with_scope = threads_with_scope();
     let Some(all) = count_threads() else {
         return Some(one_test_at_a_time());
     };
-    // The count alone is enough if no thread with a scope began or ended in the meantime.
+    // The count is sufficient if no thread with a scope has begun or ended in the meantime.
     if all <= own + with_scope.len() as u64 && with_scope == threads_with_scope() {
         return Some(true);
     }
-    // Threads with a scope are read after all threads: one that ends in between counts as one
-    // without a scope, never the other way round.
+    // Threads with a scope are read after the list of all threads. A thread that ends in between
+    // therefore counts as a thread without a scope, and never the other way round.
     let mut others = list_threads()?;
     let with_scope = threads_with_scope();
     others.retain(|thread| {
@@ -311,8 +315,8 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     Some(others.len() as u64 <= own)
 }
 
-/// Returns the live threads with a scope, and those of drivers. One that has just begun may be
-/// missing.
+/// Returns the live threads with a scope, and those that drivers have started. A thread that has
+/// just begun may be missing.
 fn threads_with_scope() -> Vec<i32> {
     let threads = threads::marked_threads().into_iter();
     threads.map(|thread| thread.id).collect()
@@ -322,7 +326,8 @@ fn threads_with_scope() -> Vec<i32> {
 #[cfg(target_os = "linux")]
 fn count_threads() -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
-    // The kernel counts each thread as a link of this directory; two links are the directory's own.
+    // The kernel counts each thread as a link of this directory. Two more links belong to the
+    // directory itself.
     let links = fs::metadata("/proc/self/task").ok()?.nlink();
     links.checked_sub(2)
 }
@@ -332,8 +337,8 @@ fn count_threads() -> Option<u64> {
     None
 }
 
-/// Returns the threads of this process; `None` if one began or ended in the meantime. If a thread
-/// ends while the kernel lists them, another may be missing from the list.
+/// Returns the threads of this process; `None` if a thread began or ended in the meantime. If a
+/// thread ends while the kernel lists the threads, another thread may be missing from the list.
 fn list_threads() -> Option<Vec<i32>> {
     let count = count_threads();
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
@@ -342,13 +347,13 @@ fn list_threads() -> Option<Vec<i32>> {
     (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
 }
 
-/// Whether a thread can still do something. The kernel still lists a thread for a moment after it
-/// was joined.
+/// Whether a thread can still do something. For a moment after a thread has been joined, the kernel
+/// still lists it.
 fn is_living(thread: i32) -> bool {
     /// `PF_EXITING` in Linux.
     const EXITING: u64 = 4;
     let status = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    // After the name, which may contain anything: state, five numbers, flags.
+    // After the name, which may contain anything, come the state, five numbers, and the flags.
     let flags = status.ok().and_then(|status| {
         let (_, fields) = status.rsplit_once(") ")?;
         fields.split(' ').nth(6)?.parse::<u64>().ok()
@@ -356,15 +361,16 @@ fn is_living(thread: i32) -> bool {
     flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
-/// Whether a thread has the name of one of a driver's threads, which only act on request. The name
-/// is the only way to identify threads that a driver starts with `thrd_create`.
+/// Whether a thread has the name of a driver's thread. Such threads act only on request. The name
+/// is the only way to recognise threads that a driver starts with `thrd_create`.
 fn is_drivers_own(thread: i32) -> bool {
     let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
     is_drivers_name(name.trim_end())
 }
 
-/// Whether it is `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`: a test in a module `cuda`
-/// runs on a thread that is named after the test.
+/// Whether `name` is of the form `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`. The prefix
+/// `cuda` alone is not sufficient, because a test in a module `cuda` runs on a thread that is named
+/// after the test.
 fn is_drivers_name(name: &str) -> bool {
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
     name == "cuda-EvtHandlr"

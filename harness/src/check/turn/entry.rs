@@ -1,7 +1,8 @@
 //! Detects whether libtest runs a case twice.
 //!
-//! A `#[test]` written above the attribute is consumed before the attribute can see it; the
-//! attribute then adds its own, and the case is in libtest's list twice.
+//! If `#[test]` is written above the attribute, the compiler has already processed it when the
+//! attribute is expanded, so the attribute does not see it and adds another one. libtest's list
+//! then contains the case twice.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,11 @@ use crate::report;
 use crate::report::check_report::{Frame, Owner};
 use crate::sync::{Mutex, locked};
 
-/// The message of the second entry.
+/// The error message of the second entry.
 pub(crate) const REGISTERED_TWICE: &str = "this test is registered twice and would run twice: \
     put `#[gpu_leak_check]` above `#[test]`, or leave `#[test]` out (the attribute adds it)";
 
-/// Whether libtest has entered this case before. The program's own code may call it as often as it
-/// likes.
+/// Whether libtest has entered this case before. Calls from the program's own code are not counted.
 pub(crate) fn is_second(case: &'static Case) -> bool {
     static ENTERED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
     let mut entered = locked(&ENTERED);
@@ -33,8 +33,8 @@ fn is_called_by_libtest(case: &Case) -> bool {
         let function = frame.function.as_deref().unwrap_or_default();
         is_of(case.path, function)
     };
-    // If the closure through which libtest calls the test is inlined, it has no path in line
-    // tables, but it has the line of the test's function.
+    // If the closure through which libtest calls the test is inlined, line tables contain no path
+    // for the closure, but they contain the line of the test's function.
     let is_beside_the_test = |closure: &Frame| {
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
         let function = closure.function.as_deref().unwrap_or_default();
@@ -47,8 +47,8 @@ fn is_called_by_libtest(case: &Case) -> bool {
     !frames.is_empty() && frames.iter().all(is_own)
 }
 
-/// Whether `function` is the test with this path, or a closure in it. An inlined function has a
-/// name without its path.
+/// Whether `function` is the test with this path, or a closure in that test. The name of an inlined
+/// function does not contain its path.
 fn is_of(path: &str, function: &str) -> bool {
     let name = function.split("::{{closure}}").next().unwrap_or_default();
     !name.is_empty()

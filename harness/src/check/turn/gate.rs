@@ -1,4 +1,5 @@
-//! The gate: one exclusive check alone, or parallel ones together, first come first served.
+//! The gate, through which checks enter in the order of their arrival: either one exclusive check
+//! alone, or parallel checks together.
 
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,11 +14,11 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct GateState {
     next_ticket: u64,
-    /// The ticket that enters next.
+    /// The ticket of the check that enters next.
     serving: u64,
     /// How many checks are inside.
     inside: usize,
-    /// Whether one of them is exclusive.
+    /// Whether a check that is inside is exclusive.
     exclusive: bool,
     /// How many times a check entered while another was inside.
     meetings: u64,
@@ -35,26 +36,26 @@ impl GateState {
 /// How a check shares the process with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// It runs alone.
+    /// The check runs alone.
     Exclusive,
-    /// It runs together with other parallel checks.
+    /// The check runs together with other parallel checks.
     Parallel,
 }
 
-/// The right to run, until it is dropped, even by a panic.
+/// The right to run, which ends when this is dropped, even by a panic.
 #[derive(Debug)]
 pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,
-    /// Whether it set `GateState::exclusive`.
+    /// Whether this check set `GateState::exclusive`.
     exclusive: bool,
     /// The value of `GateState::meetings` before this check entered.
     meetings: u64,
-    /// How long it waited.
+    /// How long the check waited.
     pub(crate) waited: Duration,
 }
 
 impl Gate {
-    /// Creates a gate without waiting checks.
+    /// Creates a gate with no checks.
     pub(crate) const fn new() -> Self {
         Self {
             state: Mutex::new(GateState {
@@ -81,13 +82,14 @@ impl Gate {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.serving += 1;
-        // The next check in line may be a parallel one.
+        // The next check in line may also be a parallel check.
         self.turn.notify_all();
         self.come_in(&mut state, manner == Manner::Exclusive, start.elapsed())
     }
 
-    /// Enters without waiting: in the given manner if the gate is free and no check waits;
-    /// otherwise alongside those inside, which may be waiting for this check.
+    /// Enters without waiting. If the gate is free and no check is waiting, enters in the given
+    /// manner. Otherwise, enters alongside the checks that are inside, which may be waiting for
+    /// this check.
     pub(crate) fn enter_now(&self, manner: Manner) -> Turn<'_> {
         let mut state = self.state();
         let is_free = state.serving == state.next_ticket && state.has_room_for(manner);
@@ -116,7 +118,7 @@ impl Gate {
 }
 
 impl Turn<'_> {
-    /// Returns how many checks wait for their turn now.
+    /// Returns how many checks are waiting for their turn.
     pub(crate) fn waiting(&self) -> u64 {
         let state = self.gate.state();
         state.next_ticket - state.serving
@@ -191,7 +193,7 @@ mod tests {
                         order.lock().unwrap().push(number);
                     }
                 });
-                // The next thread starts only when this one is waiting.
+                // The next thread starts only when this thread is waiting.
                 wait_for_line(gate_of(&first), number + 1);
             }
             drop(first);

@@ -7,7 +7,7 @@ pub(crate) struct Arguments {
     pub(crate) threads: Option<usize>,
     /// `--exact`
     pub(crate) exact: bool,
-    /// A part of a test's name, or all of it.
+    /// Texts of which a test's name must contain one or, with `--exact`, be equal to one.
     pub(crate) filters: Vec<String>,
 }
 

@@ -1,16 +1,16 @@
 //! Checks the keys of the configuration file before its values are read, so that the error for a
-//! wrong key names the one that was probably meant.
+//! wrong key can suggest the key that was probably meant.
 
 use gpu_leak_check_options::nearest;
 use toml::de::{DeTable, DeValue};
 
 use super::{Allowed, Facts, GivenSettings};
 
-/// A table of the file: its key, how its header is written, and the keys in it.
+/// A table of the file: its key, its header as written, and the keys in it.
 struct Section {
     key: &'static str,
     header: &'static str,
-    /// Whether there may be several, in double brackets.
+    /// Whether the file may contain several such tables, in double brackets.
     repeats: bool,
     keys: Vec<&'static str>,
 }
@@ -30,8 +30,8 @@ fn sections() -> [Section; 4] {
     ]
 }
 
-/// Returns the first key that does not belong where it is, with its offset. Text that is not TOML
-/// has no such key.
+/// Returns the first key that does not belong where it is, as its offset and an error message.
+/// Returns `None` if the text is not TOML.
 pub(super) fn misplaced(text: &str) -> Option<(usize, String)> {
     let table = DeTable::parse(text).ok()?;
     let sections = sections();
@@ -73,7 +73,7 @@ pub(super) fn misplaced(text: &str) -> Option<(usize, String)> {
     found.into_iter().min()
 }
 
-/// The correction for a key that its table, or the file itself, does not have.
+/// Returns the error message for a key that its table, or the top level of the file, does not have.
 fn unknown(written: &str, inside: Option<&Section>, sections: &[Section]) -> String {
     let elsewhere = sections.iter().filter(|it| it.keys.contains(&written));
     let elsewhere: Vec<_> = elsewhere.map(|it| it.header).collect();
@@ -104,7 +104,8 @@ mod tests {
         for section in sections() {
             let header = section.header;
             for key in section.keys {
-                // No key has a table as its value, so the error is about the value.
+                // No key takes a table as its value, so the error must be about the value and not
+                // about the key.
                 let error = File::parse(&format!("{header}\n{key} = {{}}"), "f.toml").unwrap_err();
                 assert!(!error.1.contains("unknown"), "{header} {key}: {}", error.1);
             }

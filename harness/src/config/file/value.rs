@@ -1,4 +1,4 @@
-//! Values of the configuration file, and the errors for invalid ones.
+//! Values in the configuration file, and the errors for invalid values.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use wildmatch::WildMatch;
 
 use crate::suppressions::Date;
 
-/// The name of a layer, which is read once per process and never freed.
+/// The name of a layer. It is never freed, because the file is read only once per process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layer(pub(super) &'static str);
 

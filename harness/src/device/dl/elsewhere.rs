@@ -1,4 +1,5 @@
-//! For platforms where the CUDA driver is not watched: there are no libraries to open.
+//! Takes the place of the dynamic loader on platforms where the CUDA driver is not watched. There
+//! are no libraries to open.
 
 use std::ffi::{CStr, c_void};
 #[cfg(feature = "holders")]

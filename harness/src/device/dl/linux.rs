@@ -12,33 +12,34 @@ pub(crate) use gpu_leak_interpose::object_changes as changes;
 use gpu_leak_interpose::segments;
 use gpu_leak_interpose::{real_symbol, symbol_of, visit_objects, while_open};
 
-/// Bind all symbols now, keep them private, and never unload.
+/// These flags bind all symbols immediately, keep them private, and never unload the library.
 const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 
-/// Opens a library, or returns the loader's message. With `if_loaded`, opens only a library that is
-/// already loaded.
+/// Opens a library, or returns the loader's error message. With `if_loaded`, succeeds only if the
+/// library is already loaded.
 pub(super) fn open(file: &Path, if_loaded: bool) -> Result<NonNull<c_void>, String> {
     let name = CString::new(file.as_os_str().as_bytes())
         .map_err(|_| "its name contains a NUL byte".to_owned())?;
     let flags = FLAGS | if if_loaded { libc::RTLD_NOLOAD } else { 0 };
     // SAFETY: `name` ends with a zero byte and outlives the call. Opening a library runs its
-    // initialisers; the libraries opened here are NVIDIA's, which may be opened at any time.
+    // initialisers, but the libraries that are opened here are NVIDIA's, which may be opened at any
+    // time.
     let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
     NonNull::new(handle).ok_or_else(last_error)
 }
 
-/// Returns a library's function; `None` if there is none with this name.
+/// Returns the function of a library with this name; `None` if there is none.
 ///
 /// # Safety
 ///
 /// The library is open, and `F` is a function pointer type with the function's signature.
 pub(super) unsafe fn function<F: Copy>(library: NonNull<c_void>, name: &CStr) -> Option<F> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller upholds the contract.
     unsafe { gpu_leak_interpose::function(real_symbol(library.as_ptr(), name).cast_mut().cast()) }
 }
 
-/// Returns the function called `name` of the library that contains `function`, as the library
-/// exports it; null if there is none.
+/// Returns the function called `name` that is exported by the library that contains `function`;
+/// null if there is none.
 pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
     symbol_of(function.addr()).map_or(ptr::null(), |info| {
         // SAFETY: the library is loaded, and its name is a C string.
@@ -46,44 +47,46 @@ pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
     })
 }
 
-/// Returns the function called `name` of a library, if the library is loaded; null if there is
-/// none.
+/// Returns the function called `name` that a library exports; null if there is none, or if the
+/// library is not loaded.
 fn exported_by(file: &CStr, name: &CStr) -> *const () {
     // SAFETY: the handle is that of an open library.
     while_open(file, |library| unsafe { real_symbol(library, name) }).unwrap_or(ptr::null())
 }
 
-/// Makes every library that exports a function called `name` stay loaded.
+/// Keeps every library loaded that exports a function called `name`.
 pub(crate) fn keep_loaded_with(name: &CStr) {
     let exports_it = |file: &PathBuf| {
         let file = CString::new(file.as_os_str().as_bytes());
         file.is_ok_and(|file| !exported_by(&file, name).is_null())
     };
     for file in modules().iter().filter(|file| exports_it(file)) {
-        // This is an error if the library was closed meanwhile.
+        // This fails if the library has been closed in the meantime.
         let _ = open(file, true);
     }
 }
 
-/// Returns the loader's last error on this thread.
+/// Returns the loader's last error message on this thread.
 fn last_error() -> String {
-    // SAFETY: glibc keeps the message for this thread until its next call to the loader.
+    // SAFETY: glibc keeps the message for this thread until the thread calls the loader again.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
         return "the loader gave no reason".to_owned();
     }
-    // SAFETY: not null, so it is that message, which ends with a zero byte; it is copied before the
-    // loader is called again.
+    // SAFETY: the pointer is not null, so it points to that message, which ends with a zero byte.
+    // The message is copied before the loader is called again.
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()
 }
 
-/// Returns the files of the shared libraries in this process, in the order of loading.
+/// Returns the files of the shared libraries in this process, in the order in which they were
+/// loaded.
 pub(crate) fn modules() -> Vec<PathBuf> {
     let mut list = Vec::new();
     visit_objects(|object| {
-        // SAFETY: the loader's name of an object ends with a zero byte and is stable during the visit.
+        // SAFETY: the name that the loader has for an object ends with a zero byte and does not
+        // change during the visit.
         let name =
             (!object.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(object.dlpi_name) });
         let name = name.filter(|name| !name.is_empty());
@@ -94,7 +97,7 @@ pub(crate) fn modules() -> Vec<PathBuf> {
 }
 
 /// Returns the addresses of the writable parts of the program and its libraries, which contain
-/// statics.
+/// their statics.
 #[cfg(feature = "holders")]
 pub(crate) fn writable_parts() -> Vec<Range<u64>> {
     let mut parts = Vec::new();
@@ -107,14 +110,14 @@ pub(crate) fn writable_parts() -> Vec<Range<u64>> {
     parts
 }
 
-/// Returns the name of the exported function that the code at `address` belongs to.
+/// Returns the name of the exported function to which the code at `address` belongs.
 pub(crate) fn exported(address: usize) -> Option<String> {
     let info = symbol_of(address)?;
     let name = NonNull::new(info.dli_sname.cast_mut())?;
-    // SAFETY: a name in the symbol table of a library. It ends with a zero byte and is valid as
-    // long as the library is loaded. CUDA's libraries are not unloaded while they are in use; a
-    // caller that resolves a backtrace while a library in it is being closed has lost the backtrace
-    // as well.
+    // SAFETY: this is a name in the symbol table of a library. It ends with a zero byte and is
+    // valid as long as the library is loaded. CUDA's libraries are not unloaded while they are in
+    // use. If a library is being closed while a backtrace through it is resolved, the backtrace
+    // itself is no longer usable either.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     Some(name.to_string_lossy().into_owned())
 }

@@ -1,4 +1,4 @@
-//! Shared libraries: lists those in the process, and opens more.
+//! Shared libraries: lists those in the process, and opens others.
 
 #![expect(unsafe_code, reason = "calls the dynamic loader's C functions")]
 
@@ -29,18 +29,18 @@ pub(crate) type Changes = (u64, u64);
 #[derive(Debug)]
 pub(crate) struct Library(NonNull<c_void>);
 
-// SAFETY: a handle is a number for the loader, whose functions accept it on any thread; it is never
-// closed.
+// SAFETY: to callers, a handle is only a number. The loader's functions accept it on any thread,
+// and it is never closed.
 unsafe impl Send for Library {}
-// SAFETY: as for `Send`.
+// SAFETY: the same holds as for `Send`.
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// Opens the library at a path, or one with this name that the loader finds.
+    /// Opens the library at a path, or the library with this name that the loader finds.
     ///
     /// # Errors
     ///
-    /// The loader's message.
+    /// Returns the loader's error message.
     pub(crate) fn open(file: &Path) -> Result<Self, String> {
         loader::open(file, false).map(Self)
     }
@@ -50,14 +50,15 @@ impl Library {
         loader::open(file, true).ok().map(Self)
     }
 
-    /// Returns the function called `name`, as the library exports it, as a function pointer of type
-    /// `F`, if there is one.
+    /// Returns the function called `name` that the library exports, as a function pointer of type
+    /// `F`; `None` if there is none.
     ///
     /// # Safety
     ///
     /// `F` is a function pointer type with the signature of the library's function `name`.
     pub(crate) unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
-        // SAFETY: the handle is open because it is never closed, and the caller guarantees the signature.
+        // SAFETY: the handle is open, because it is never closed, and the caller vouches for the
+        // signature.
         unsafe { loader::function(self.0, name) }
     }
 }
@@ -75,9 +76,9 @@ mod tests {
             .find(|path| path.to_string_lossy().contains("libc.so"))
             .expect("the C library is loaded");
         let library = Library::loaded(&path).expect("it is in the process");
-        // SAFETY: the C library's `getpid` takes nothing and returns an int.
+        // SAFETY: the C library's `getpid` takes no arguments and returns an int.
         let getpid: Option<unsafe extern "C" fn() -> i32> = unsafe { library.function(c"getpid") };
-        // SAFETY: as above; the call has no preconditions.
+        // SAFETY: the function is `getpid`, which has no preconditions.
         let pid = unsafe { getpid.unwrap()() };
         assert_eq!(u32::try_from(pid).unwrap(), std::process::id());
     }

@@ -4,22 +4,22 @@ use crate::observe::{self, Source};
 use crate::recursion_guard::quiet;
 use std::sync::atomic::Ordering;
 
-/// Runs `body` in a forked child process and returns its wait status; an alarm ends the child after
+/// Runs `body` in a forked child process and returns its wait status. An alarm ends the child after
 /// a few seconds.
 pub(crate) fn in_forked_child(body: impl FnOnce()) -> i32 {
     install();
-    // SAFETY: the child runs `body`, which the tests here restrict to what a child of a process
-    // with threads may do.
+    // SAFETY: the child runs `body`, which the tests in this file restrict to what the child of a
+    // process with threads may do.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: requests a signal that ends the child.
+        // SAFETY: the call requests a signal that ends the child.
         unsafe { libc::alarm(10) };
         body();
-        // SAFETY: ends the child immediately, without handlers.
+        // SAFETY: the call ends the child immediately, without running handlers.
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;
-    // SAFETY: `child` is a child of this process and `status` is writable.
+    // SAFETY: `child` is a child of this process, and `status` is writable.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     status
 }
@@ -27,12 +27,12 @@ pub(crate) fn in_forked_child(body: impl FnOnce()) -> i32 {
 #[test]
 fn an_exit_during_the_harness_s_own_work_reports_nothing() {
     fn end_child() {
-        // SAFETY: ends the child immediately, without handlers.
+        // SAFETY: the call ends the child immediately, without running handlers.
         unsafe { libc::_exit(9) };
     }
     let exit = |at_work: bool| {
         in_forked_child(|| {
-            // A process that exits, tested in a child process because that can only be done once.
+            // Exiting is tested in a child process, because a process can exit only once.
             FORKED.store(false, Ordering::Relaxed);
             at_exit(end_child);
             let _quiet = at_work.then(quiet);
@@ -52,15 +52,15 @@ fn a_forked_child_reports_to_no_ledger() {
     let bytes = || ledger::live().bytes(SOURCE.layer(), place).live;
     SOURCE.allocated(place, 1, 64);
     assert_eq!(bytes(), 64);
-    // SAFETY: the child reports, which must touch no lock, reads two atomics and ends.
+    // SAFETY: the child makes a report, which must not take a lock, reads two atomics and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
         SOURCE.allocated(place, 2, 64);
-        // SAFETY: ends the child immediately, without handlers.
+        // SAFETY: the call ends the child immediately, without running handlers.
         unsafe { libc::_exit(i32::from(bytes() != 64)) };
     }
     let mut status = 0;
-    // SAFETY: `child` is a child of this process and `status` is writable.
+    // SAFETY: `child` is a child of this process, and `status` is writable.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(libc::WEXITSTATUS(status), 0);
     SOURCE.freed(1);
@@ -69,14 +69,14 @@ fn a_forked_child_reports_to_no_ledger() {
 #[test]
 fn a_forked_child_may_not_call_the_driver() {
     install();
-    // SAFETY: the child calls nothing but `forked` (an atomic load) and `_exit`.
+    // SAFETY: the child calls only `forked` (an atomic load) and `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: ends the child immediately, without handlers.
+        // SAFETY: the call ends the child immediately, without running handlers.
         unsafe { libc::_exit(if forked() { 7 } else { 8 }) };
     }
     let mut status = 0;
-    // SAFETY: `child` is a child of this process and `status` is writable.
+    // SAFETY: `child` is a child of this process, and `status` is writable.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(libc::WEXITSTATUS(status), 7);
     assert!(may_call_driver());

@@ -1,7 +1,7 @@
 //! Reads ELF, the object file format of Linux.
 //!
 //! A file is opened when an address in it is first looked up, and stays open. Its units are sorted
-//! once; each line table and the symbol table are read when they are first needed.
+//! only once. The symbol table and each line table are read when they are first needed.
 
 mod file;
 mod lines;
@@ -27,7 +27,7 @@ use crate::capture::modules::Module;
 pub(in crate::report) struct DebugInfo(FxHashMap<PathBuf, Option<Image>>);
 
 impl DebugInfo {
-    /// Returns the functions at the call before `address`, inlined ones first; empty if nothing is
+    /// Returns the functions at the call before `address`, innermost first; empty if nothing is
     /// known.
     pub(in crate::report) fn at(&mut self, address: usize, module: Option<&Module>) -> Vec<Symbol> {
         let Some(module) = module else {
@@ -46,7 +46,7 @@ impl DebugInfo {
 
 /// A program or library with its debug information, which may be in other files.
 struct Image {
-    /// The address of its first loaded byte, in the file's own address space.
+    /// The address of the first loaded byte, in the file's own address space.
     base: u64,
     file: ElfFile,
     lines: Option<Lines>,
@@ -80,7 +80,7 @@ impl Image {
         })
     }
 
-    /// Returns the functions at `offset` from the first loaded byte.
+    /// Returns the functions at an offset from the first loaded byte.
     fn at(&self, offset: u64) -> Vec<Symbol> {
         let Some(address) = self.base.checked_add(offset) else {
             return Vec::new();
@@ -89,8 +89,9 @@ impl Image {
         if let Some(lines) = &self.lines {
             lines.at(address, |frame| found.push(frame));
         }
-        // The symbol table has no inlined functions, but it has the full path of the
-        // function around them, which line tables alone (`debug = "line-tables-only"`) lack.
+        // The symbol table does not contain inlined functions. However, for the outermost function
+        // it has the full path, which is missing if there are only line tables
+        // (`debug = "line-tables-only"`).
         let mut outermost = found.pop().unwrap_or_default();
         outermost.function = self.in_full(outermost.function, address);
         if outermost != Symbol::default() {
@@ -99,7 +100,7 @@ impl Image {
         found
     }
 
-    /// Returns the full name of the function at `address`, which the line tables call `known`.
+    /// Returns the full name of the function at `address`. `known` is its name in the line tables.
     fn in_full(&self, known: Option<String>, address: u64) -> Option<String> {
         let symbols = || self.symbols.get_or_init(|| SymbolTable::of(&self.file));
         match known {
@@ -113,7 +114,6 @@ impl Image {
     }
 }
 
-/// Returns a demangled symbol name.
 fn demangled(name: &str) -> String {
     match try_demangle(name) {
         Ok(name) => format!("{name:#}"),

@@ -6,14 +6,14 @@ use std::ptr;
 use super::Symbol;
 use crate::capture::modules::Module;
 
-/// Holds nothing: the `backtrace` crate has the cache.
+/// Holds nothing, because the `backtrace` crate has its own cache.
 #[derive(Debug, Default)]
 pub(in crate::report) struct BacktraceDebugInfo;
 
 pub(in crate::report) use self::BacktraceDebugInfo as DebugInfo;
 
 impl BacktraceDebugInfo {
-    /// Returns the functions at the call before `address`, inlined ones first; empty if nothing is
+    /// Returns the functions at the call before `address`, innermost first; empty if nothing is
     /// known.
     pub(in crate::report) fn at(
         &mut self,
@@ -21,7 +21,8 @@ impl BacktraceDebugInfo {
         _module: Option<&Module>,
     ) -> Vec<Symbol> {
         let mut symbols = Vec::new();
-        // `resolve` treats its argument as a return address.
+        // The address is increased by one, because `resolve` treats its argument as a return
+        // address.
         let behind = ptr::without_provenance_mut(address.saturating_add(1));
         backtrace::resolve(behind, |symbol| {
             symbols.push(Symbol {

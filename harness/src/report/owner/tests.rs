@@ -50,7 +50,7 @@ fn headers_of_the_cuda_toolkit_are_not_the_user_s() {
         "/venv/lib/python3.12/site-packages/nvidia/cu13/include",
         "/usr/include",
     ] {
-        // `cudaMalloc<int>`, a template around the C function.
+        // This header defines `cudaMalloc<int>`, a template around the C function.
         let wrapper = format!("{toolkit}/cuda_runtime.h");
         assert_eq!(of_file(&wrapper), Owner::Cuda, "{wrapper}");
         for header in [

@@ -11,7 +11,7 @@ fn run(base: &Path, name: &str) -> RunDirectory {
     }
 }
 
-/// A run of `age` seconds ago.
+/// Creates a run that is `age` seconds old, and returns its name.
 fn old_run(base: &Path, age: u64) -> String {
     let name = format!("run-{age}");
     run(base, &name).create_file("train", 1).unwrap();
@@ -35,7 +35,7 @@ fn names(base: &Path) -> Vec<String> {
 #[test]
 fn the_newest_ten_runs_stay() {
     let base = tempfile::tempdir().unwrap();
-    // The oldest first; none is dropped before there are too many.
+    // The oldest run is created first. No run is removed before there are too many.
     for age in (1..=KEPT as u64).rev() {
         old_run(base.path(), age * 100);
     }

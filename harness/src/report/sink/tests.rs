@@ -92,7 +92,7 @@ fn lines_of_many_threads_stay_whole() {
 #[test]
 fn a_directory_that_cannot_be_written_is_reported_once() {
     let directory = tempfile::tempdir().unwrap();
-    // A file in place of a directory stops everybody, even root.
+    // If there is a file where a directory should be, not even root can create the directory.
     let base = directory.path().join("taken");
     fs::write(&base, "").unwrap();
     let sink = Sink::new(base, "run".to_owned());
@@ -115,12 +115,13 @@ fn results_that_were_removed_meanwhile_are_reported() {
     assert!(note.contains("was removed while the tests ran"), "{note}");
 }
 
-/// A limit on the size of files stands in for a full disk: in both cases a part of the line fits.
+/// A limit on the size of files takes the place of a full disk, because in both cases only a part
+/// of the line fits.
 #[cfg(target_os = "linux")]
 #[test]
 fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
     if std::env::var_os("FILLS_THE_DISK").is_none() {
-        // The limit applies to a whole process.
+        // The limit applies to the whole process, so the test runs in a separate one.
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", std::thread::current().name().unwrap()])
             .env("FILLS_THE_DISK", "1")
@@ -156,7 +157,7 @@ fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
     assert!(note.starts_with("results are not saved"), "{note}");
 }
 
-/// Files of this process cannot grow beyond `bytes`.
+/// Prevents files of this process from growing beyond `bytes`.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "std sets no limits")]
 fn limit_files_to(bytes: u64) {
@@ -164,9 +165,9 @@ fn limit_files_to(bytes: u64) {
         rlim_cur: bytes,
         rlim_max: bytes,
     };
-    // SAFETY: no handler is installed, and the limit is a valid one that outlives the call.
+    // SAFETY: no signal handler is installed, and the limit is valid and outlives the call.
     unsafe {
-        // Otherwise the process would be killed without an error.
+        // Without this call, the process would be killed instead of getting an error.
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
     }

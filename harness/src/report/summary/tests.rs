@@ -59,7 +59,8 @@ fn tests_with_findings_and_those_without_an_end_are_named() {
     );
 }
 
-/// A test that passes shows its own report only with `--show-output`.
+/// The summary names the finding, because the report of a test that passes is shown only with
+/// `--show-output`.
 #[test]
 fn a_first_use_is_named_with_its_test_and_its_line() {
     let kept = |kind| {
@@ -88,7 +89,7 @@ fn a_first_use_is_named_with_its_test_and_its_line() {
     assert!(!allowed.contains("looks_up"), "{allowed}");
 }
 
-/// The allocations are most likely an unchecked test's, which no scope has to take over.
+/// The allocations most likely belong to the unchecked test, so no scope has to take them over.
 #[test]
 fn a_scope_is_advised_beside_unchecked_tests_only_for_threads_of_a_check() {
     let mut summary = summary([Report::bare(CheckStatus::Clean)]);
@@ -172,7 +173,8 @@ fn notes_are_shown_once_and_counted() {
     );
 }
 
-/// The line is not about single checks, so it has no count and is shown even if a check fails.
+/// The line is not about a single check, so it contains no count, and it is shown even if a check
+/// fails.
 #[test]
 fn the_configuration_file_is_named_once() {
     let configured = |status| Report {

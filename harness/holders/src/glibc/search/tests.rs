@@ -12,7 +12,8 @@ use crate::Target;
 const STATICS: u64 = 0x5555_0000_0000;
 /// The address at which their heap begins.
 const HEAP: u64 = 0x6000_0000_0000;
-/// The targets: memory of 256 bytes each, at this distance.
+/// The address of the first target. Each target is 256 bytes of memory, and the targets are `APART`
+/// bytes apart.
 const DEVICE: u64 = 0x7f00_0000_0000;
 const APART: u64 = 4096;
 
@@ -27,9 +28,9 @@ struct Program {
 #[derive(Clone, Copy, Debug)]
 enum Word {
     Number(u64),
-    /// The address this many words after the beginning of a block.
+    /// A block's address plus this many words.
     Block(usize, usize),
-    /// A target, plus a number of bytes.
+    /// A target's address plus this many bytes.
     Target(usize, u64),
 }
 
@@ -63,7 +64,7 @@ impl Program {
         }
     }
 
-    /// Returns its memory, as laid out by glibc, and the end of its heap.
+    /// Returns the program's memory, as laid out by glibc, and the end of its heap.
     fn memory(&self) -> (Synthetic, u64) {
         let mut memory = Synthetic::default();
         for (at, words) in self.statics.iter().enumerate() {
@@ -83,7 +84,7 @@ impl Program {
                 memory.put(address + 8 * index as u64, self.value(*word));
             }
         }
-        // The part of the heap that has not been handed out yet.
+        // This is the part of the heap that has not been handed out yet.
         let top = self.address(self.blocks.len());
         let end = (top + 64).next_multiple_of(4096);
         memory.put(top - 8, (end - (top - 16)) | u64::from(before));
@@ -123,7 +124,7 @@ impl Program {
         search.run(&regions)
     }
 
-    /// Computes in a naive way through how many blocks each target is reached.
+    /// Computes, with a simple reference algorithm, through how many blocks each target is reached.
     fn nearest(&self, targets: usize) -> Vec<Option<u32>> {
         let mut found = vec![None; targets];
         let mut met = vec![false; self.blocks.len()];
@@ -151,8 +152,7 @@ impl Program {
 
 fn word(blocks: usize, targets: usize) -> impl Strategy<Value = Word> {
     prop_oneof![
-        // These are not values that a header could have, because blocks are recognised by their
-        // headers.
+        // No number may look like a header, because blocks are recognised by their headers.
         3 => (0_u64..32).prop_map(Word::Number),
         1 => (0..blocks, prop_oneof![3 => Just(0), 1 => 0_usize..1000])
             .prop_map(|(block, word)| Word::Block(block, word)),
@@ -178,7 +178,7 @@ fn depths(outcome: &Outcome) -> Vec<Option<u32>> {
 proptest! {
     #[test]
     fn the_search_agrees_with_a_naive_search(program in programs(3)) {
-        // Nothing leads to one of the targets, so the search continues to the end.
+        // Nothing leads to the last target, so the search continues to the end.
         let outcome = program.search(4, &Driver::default());
         let mut expected = program.nearest(3);
         expected.push(None);
@@ -288,7 +288,8 @@ fn the_driver_s_own_blocks_lead_nowhere() {
     assert!(program.search(1, &of_a_context).hits[0].is_some());
 }
 
-/// A program with two gigabytes of heap: a tree of blocks that its only static leads to.
+/// A program with two gigabytes of heap: a tree of blocks that is reached from the program's only
+/// static.
 struct Large;
 
 impl Large {
@@ -303,7 +304,7 @@ impl Large {
         }
     }
 
-    /// Searches for something that nothing leads to, with enough time for `blocks` of its blocks.
+    /// Searches for a target that nothing leads to, with enough time for `blocks` blocks.
     fn search(budget: Budget, blocks: u64) -> Outcome {
         READS.set(0);
         let target = Target {
@@ -361,14 +362,14 @@ fn a_search_without_a_time_limit_reads_no_more_than_allowed() {
     assert_eq!(READS.get() * PAGE, MAX_BYTES_READ);
 }
 
-/// No matter after how many reads the search ends, the places found are correct, and the result is
-/// marked as complete only if it is.
+/// Wherever the limit of reads ends the search, every place that was found is correct, and the
+/// result is marked as complete only if it is complete.
 #[test]
 fn an_interrupted_search_reports_nothing_wrong() {
     let mut program = chain(5);
     program.statics.push(vec![Word::Number(7)]);
     for blocks in &mut program.blocks {
-        // This makes the program span several pages.
+        // With these words, the program spans several pages.
         blocks.1.resize(1000, Word::Number(3));
     }
     let whole = program.search_for(1, &Driver::default(), unlimited());

@@ -1,10 +1,11 @@
-//! The formats of CUDA arrays, with the size of a block of elements.
+//! The formats of CUDA arrays, with the size of a block of elements in each.
 //!
-//! The numbers are those of `CUarray_format` in `cuda.h` 13.5; older headers have a subset.
+//! The numbers are those of `CUarray_format` in `cuda.h` 13.5. Older headers have a subset of them.
 
-/// Returns the smallest rectangle of elements that a format stores as a unit, as width, height and
-/// bytes: one element, a compressed block, or the elements that share a colour sample. `None` if
-/// the format is unknown. Only plain formats depend on the number of channels; the others imply it.
+/// Returns the width, the height and the bytes of the smallest rectangle of elements that a format
+/// stores as a unit: one element, a compressed block, or the elements that share a colour sample.
+/// `None` if the format is unknown. Only plain formats depend on the number of channels. All others
+/// imply it.
 pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
     let plain = |bytes: u64| [1, 1, bytes * u64::from(channels)];
     Some(match format {
@@ -51,10 +52,10 @@ pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
         // Y444_PLANAR10, YUV444_16bit_SemiPlanar, UINT16_SEMIPLANAR_444, UINT16_PLANAR_444
         0xb3 | 0xb5 | 0x58 | 0x5e => [1, 1, 6],
 
-        // AYUV, UINT8_PACKED_444: with alpha. Y410: three samples of 10 bits and an alpha of 2
-        // bits.
+        // With alpha: AYUV, UINT8_PACKED_444. Three samples of 10 bits and an alpha of 2 bits:
+        // Y410.
         0xa8 | 0x52 | 0xa9 => [1, 1, 4],
-        // Y416: samples of 12 bits, each stored in 16, with alpha.
+        // Samples of 12 bits, each stored in 16 bits, with alpha: Y416.
         0xb1 => [1, 1, 8],
         _ => return None,
     })

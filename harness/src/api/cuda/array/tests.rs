@@ -31,7 +31,7 @@ fn a_mipmapped_array_is_all_its_levels() {
     // 64 × 64, 32 × 32, 16 × 16 floats.
     let three = 4 * (4096 + 1024 + 256);
     assert_eq!(bytes([64, 64, 0], FLOAT, 1, 0, 3), three);
-    // 8 × 2, 4 × 1, 2 × 1, 1 × 1: the shorter side stays at 1.
+    // 8 × 2, 4 × 1, 2 × 1, 1 × 1: a side of 1 stays at 1.
     assert_eq!(bytes([8, 2, 0], UNSIGNED_INT8, 1, 0, 4), 16 + 4 + 2 + 1);
     // 5 × 3, 2 × 1, 1 × 1: halves are rounded down.
     assert_eq!(bytes([5, 3, 0], UNSIGNED_INT8, 1, 0, 3), 15 + 2 + 1);
@@ -73,8 +73,8 @@ fn compressed_blocks_hold_sixteen_elements_and_are_whole() {
     ] {
         assert_eq!(plain([64, 32, 0], format, 4), 16 * 8 * block, "{format:#x}");
         assert_eq!(plain([5, 5, 0], format, 4), 4 * block, "{format:#x}");
-        // 8 × 8, 4 × 4, 2 × 2, 1 × 1 elements: 4 blocks at the first level and one at each of the
-        // others.
+        // 8 × 8, 4 × 4, 2 × 2 and 1 × 1 elements: 4 blocks at the first level, and one block at
+        // each of the other levels.
         let levels = bytes([8, 8, 0], format, 4, 0, 4);
         assert_eq!(levels, (4 + 1 + 1 + 1) * block, "{format:#x}");
     }
@@ -100,7 +100,7 @@ fn formats_with_channels_in_their_names_count_them_once() {
 
 #[test]
 fn images_of_video_have_fewer_samples_of_colour_than_of_brightness() {
-    // An array of 1920 × 1080 elements; the size of an element is in quarters of a byte.
+    // An array has 1920 × 1080 elements. The size of an element is given in quarters of a byte.
     for (format, quarters) in [
         (0xb0, 6),  // NV12: 8 bits, 4:2:0
         (0x9f, 12), // P010: 10 bits stored in 16, 4:2:0

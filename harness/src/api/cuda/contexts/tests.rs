@@ -1,6 +1,6 @@
 use super::{Context, ContextUid, Contexts, Event, Place, forget};
 
-/// The result of [`Contexts::seen`] on a thread that has not seen a context yet.
+/// Returns the result of [`Contexts::seen`] on a thread without a cached context.
 fn seen(contexts: &Contexts, handle: u64, asked: Place) -> (Context, Option<Event>) {
     forget();
     contexts.seen(handle, || asked)
@@ -18,7 +18,7 @@ fn primary_ending(contexts: &Contexts, place: Place) -> Option<Context> {
     contexts.end(|it| it.place == place && it.is_primary)
 }
 
-/// Stands for the place of a known context, which must not be queried.
+/// Stands for the query for a place that is already known, which must not be made.
 fn known() -> Place {
     panic!("it is known already")
 }
@@ -120,7 +120,7 @@ fn objects_of_a_green_context_do_not_end_with_it() {
     assert_eq!(contexts.end(|it| it.green == 0x6e), Some(green));
     assert_eq!(contexts.end(|it| it.green == 0x6e), None);
     assert_eq!(primary_ending(&contexts, place), Some(primary));
-    // A new context at the same address is a context like any other.
+    // A new context at the same address is not a green context.
     let (again, _) = seen(&contexts, 0xc1, place);
     assert_eq!(again.owner, again.uid);
 }
@@ -129,7 +129,7 @@ fn objects_of_a_green_context_do_not_end_with_it() {
 fn a_stream_ends_with_the_green_context_that_it_was_made_for_or_in() {
     let contexts = Contexts::new();
     assert_eq!(contexts.green_of_stream(None, 0xc0), None);
-    // A green context that is never converted, and so is never current.
+    // This green context is never converted, so it is never current.
     let made_for = contexts.green_of_stream(Some(0x6e), 0xc0);
     assert!(made_for.is_some());
     assert_eq!(contexts.green_of_stream(Some(0x6e), 0), made_for);

@@ -6,7 +6,7 @@ use super::Pointer;
 #[cfg(target_pointer_width = "64")]
 use super::{AllocationNode, ArrayDescriptor, ArrayDescriptor3D, IpcHandle, Node};
 
-/// Pointer parameters, as a caller passes them.
+/// Makes pointer parameters like those that a caller passes.
 impl<T> Pointer<T> {
     pub(in super::super) fn at(place: &T) -> Self {
         Self(ptr::from_ref(place))
@@ -26,7 +26,7 @@ impl<T> Pointer<T> {
     }
 }
 
-/// The expected values come from a C compiler with `cuda.h` of 11.8, 12.8 and 13.5.
+/// The expected values come from a C compiler with the `cuda.h` of CUDA 11.8, 12.8 and 13.5.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn structures_are_as_the_header_has_them() {

@@ -58,7 +58,7 @@ fn handles_have_no_bytes_and_memory_has() {
         let Row::Creates(create) = call else {
             continue;
         };
-        // The driver is not asked for the size of a handle.
+        // The driver must not be asked for the size of a resource that only has a handle.
         let is_asked = !matches!(create.bytes, Bytes::Stated(Argument::Given(_)));
         assert!(!(is_asked && create.kind.is_handle()), "{name}");
         // A multicast object is released like physical memory.

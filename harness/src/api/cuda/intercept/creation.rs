@@ -11,23 +11,24 @@ use crate::device::captures;
 use crate::ledger::event::{ContextUid, Creation, CuResult, Event, Key};
 use crate::ledger::{Kind, Layer, Place};
 
-/// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read the requested size.
+/// `CUDA_ERROR_OUT_OF_MEMORY`. When the driver returns it, it has read the requested size.
 const OUT_OF_MEMORY: CuResult = 2;
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
 const AUTO_FREE: u64 = 1;
-/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the only error of `cuStreamEndCapture` that does not
-/// end the capture.
+/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`. It is the only error of `cuStreamEndCapture` after
+/// which the capture goes on.
 const WRONG_THREAD: CuResult = 908;
 
-/// The end needs the graph into which the call is captured.
+/// What the end of a creation needs from its beginning is the graph into which the call is
+/// captured.
 impl Intercepted<Option<Key>> for Creates {
     unsafe fn began(&self, listener: &Listener<'_>, captured: &mut Option<Key>) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         *captured = unsafe { listener.captured(self.stream) };
     }
 
     unsafe fn ended(&self, listener: &Listener<'_>, captured: &Option<Key>, error: CuResult) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         unsafe {
             match error {
                 0 => listener.created(self, *captured),
@@ -38,8 +39,8 @@ impl Intercepted<Option<Key>> for Creates {
 }
 
 impl Listener<'_> {
-    /// If `create` ends a capture, records that it has ended with `graph`. Returns the existing
-    /// graph to which the capture added nodes, or 0 for a new graph.
+    /// If `create` ends a capture, records that the result is `graph`. Returns the existing graph
+    /// to which the capture added nodes, or 0 for a new graph.
     #[cold]
     fn capture_ended(&self, create: &Creates, graph: Option<Key>) -> u64 {
         let Some(stream) = create.ends_capture else {
@@ -64,7 +65,7 @@ impl Listener<'_> {
         }
         self.report(Event::CreationFailed {
             kind: create.kind,
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             bytes: unsafe { self.bytes(create, 0, error) },
             error,
             caller: caller(),
@@ -73,17 +74,17 @@ impl Listener<'_> {
 
     /// # Safety
     ///
-    /// The call that `create` describes has returned success, and it was captured into `captured`.
+    /// The call that `create` describes has returned success. If it was captured, `captured` is the
+    /// graph into which it was captured.
     unsafe fn created(&self, create: &Creates, captured: Option<Key>) {
-        // `None` if the caller passed null for the result or the driver returned null: then nothing
-        // was created.
-        // SAFETY: the call has returned success.
+        // `None` means that nothing was created: the caller passed null for the result, or the
+        // driver returned null. SAFETY: the call has returned success.
         let made = unsafe { create.identity.read() }.and_then(|it| key(create.space, it));
         let added_to = match create.ends_capture {
             Some(_) => self.capture_ended(create, made),
             None => 0,
         };
-        // A graph that a capture added to existed before and already has a record.
+        // A graph to which a capture added nodes existed before, so it already has a record.
         let Some(key) = made.filter(|key| key.value() != added_to) else {
             return;
         };
@@ -96,8 +97,8 @@ impl Listener<'_> {
             return;
         }
         if create.kind == Kind::Stream {
-            // A stream ends with the green context that it was created for or in; nothing else
-            // does.
+            // If a stream was created for a green context, or while one was current, it ends with
+            // that green context. No other resource does.
             let green = self.contexts.green_of_stream(create.green, context.handle);
             context.owner = green.unwrap_or(context.owner);
         }
@@ -123,7 +124,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Records that a context with `key` was created.
+    /// Records that the context with this key was created.
     #[cold]
     fn context_created(&self, create: &Creates, key: Key) {
         let At::Device(device) = create.place else {
@@ -135,7 +136,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Returns the creation event of a resource with `key`.
+    /// Returns the creation event of the resource with this key.
     ///
     /// # Safety
     ///
@@ -155,7 +156,7 @@ impl Listener<'_> {
         // A new context does not belong to the context that was current when it was created, and
         // must not end with it.
         let is_another = create.kind == Kind::Context && current.handle != key.value();
-        // Memory from an explicit pool is at the pool's place, which the ledger knows.
+        // Memory from an explicit pool is at the place of the pool, which the ledger knows.
         let is_in_context = place == Place::UNKNOWN && create.pool == 0;
         Creation {
             key,
@@ -182,8 +183,8 @@ impl Listener<'_> {
     ///
     /// `create` is built from that call.
     unsafe fn bytes(&self, create: &Creates, address: u64, error: CuResult) -> u64 {
-        // SAFETY: as the caller promises, results are read after success, and descriptors only after
-        // the driver has read them.
+        // SAFETY: the caller upholds the contract. Results are read only after success, and
+        // descriptors only after the driver has read them.
         unsafe {
             match create.bytes {
                 Bytes::Stated(Argument::Given(bytes)) => bytes,

@@ -11,7 +11,7 @@ use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREA
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Key, Space, StackId, Ticket};
 
-/// The data that the end of a free needs from its beginning.
+/// What the end of a free needs from its beginning.
 #[derive(Default)]
 pub(in crate::api::cuda) struct BegunRelease {
     /// The ticket of the free that was reported to the ledger.
@@ -20,13 +20,13 @@ pub(in crate::api::cuda) struct BegunRelease {
     captured: Option<Key>,
     /// The context that the call is about to end.
     ending: Option<Context>,
-    // Dropped after everything has been reported.
+    // This field is dropped after everything has been reported.
     _destruction: Option<Destruction>,
 }
 
 impl Intercepted<BegunRelease> for Releases {
     unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunRelease) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         unsafe { listener.release_began(self, begun) }
     }
 
@@ -43,7 +43,7 @@ impl Listener<'_> {
         let Some(key) = key(release.space, release.value) else {
             return;
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         begun.captured = unsafe { self.captured(release.stream) };
         begun.ticket = match release.share {
             Share::Whole if numbered::is_numbered(key) => {
@@ -67,7 +67,7 @@ impl Listener<'_> {
                 caller: freeing_caller(),
             }),
         };
-        // This comes after the record has left the ledger, so that a later reading does not find
+        // This happens after the record has left the ledger, so that a later reading does not find
         // the record.
         begun._destruction = exclusion(release.space).map(Exclusion::destroy);
         if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {
@@ -78,8 +78,8 @@ impl Listener<'_> {
     fn release_ended(&self, release: &Releases, begun: &BegunRelease, error: CuResult) {
         if let Some(ticket) = begun.ticket {
             let captured = begun.captured.filter(|_| error == 0);
-            // A backtrace costs more than the rest of a free, and a free that succeeds does not
-            // need one.
+            // A backtrace costs more than everything else in a free, and a free that succeeds does
+            // not need one.
             let stack = if error == 0 {
                 StackId::default()
             } else {
@@ -101,7 +101,7 @@ impl Listener<'_> {
         match release.space {
             Space::Handle(Kind::Context) => self.context_released(release, begun, error),
             Space::Handle(Kind::GreenContext) if error == 0 => self.green_ended(release.value),
-            // The capture ended with its stream.
+            // Destroying a stream also ends its capture.
             Space::Handle(Kind::Stream) if error == 0 => {
                 captures::ended(release.value);
             }
@@ -109,7 +109,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Handles the end of a call that destroys a context or releases one use of it.
+    /// Handles the end of a call that destroys a context or releases one of its uses.
     fn context_released(&self, release: &Releases, begun: &BegunRelease, error: CuResult) {
         let ended = match begun.ending {
             Some(context) if error != 0 => {
@@ -117,7 +117,7 @@ impl Listener<'_> {
                 return;
             }
             Some(context) => Some(context),
-            // If the ledger does not know of another use, this was the last one.
+            // If the ledger knows of no other use, this was the last one.
             None => key(release.space, release.value)
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
                 .and_then(|key| self.contexts.end(|it| it.handle == key.value())),
@@ -126,7 +126,7 @@ impl Listener<'_> {
     }
 }
 
-/// Returns the lock that keeps readings and the destruction of such objects apart.
+/// Returns the lock that keeps readings of such objects apart from their destruction.
 fn exclusion(space: Space) -> Option<&'static Exclusion> {
     match space {
         Space::Handle(Kind::Context | Kind::GreenContext | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),

@@ -17,7 +17,7 @@ use crate::ledger::{Anomaly, FailedCall, Kind, Ledger, Mark, Place};
 const PAGE: u64 = 0x20_0000;
 
 thread_local! {
-    /// The context that is current.
+    /// The handle of the current context.
     static CURRENT: Cell<u64> = const { Cell::new(0) };
     /// The graph into which a stream is being captured.
     static CAPTURED: Cell<Option<u64>> = const { Cell::new(None) };
@@ -25,7 +25,7 @@ thread_local! {
     static ASKED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A thread with its own ledger, and a driver that answers as the test specifies.
+/// A ledger and contexts for one thread, and a driver that answers as the test specifies.
 struct Scene {
     ledger: Ledger,
     contexts: Contexts,
@@ -38,19 +38,19 @@ struct Scene {
 
 unsafe extern "C" fn current_context(context: *mut u64) -> u32 {
     ASKED.set(ASKED.get() + 1);
-    // SAFETY: the harness gives a place for the answer.
+    // SAFETY: the harness passes a writable place for the answer.
     unsafe { context.write(CURRENT.get()) };
     0
 }
 
 unsafe extern "C" fn current_device(device: *mut i32) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: the harness passes a writable place for the answer.
     unsafe { device.write(4) };
     0
 }
 
 unsafe extern "C" fn primary_state(_device: i32, _flags: *mut u32, active: *mut i32) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: the harness passes a writable place for the answer.
     unsafe { active.write(PRIMARY_IS_ACTIVE.get().into()) };
     0
 }
@@ -64,7 +64,7 @@ unsafe extern "C" fn capture(
     _count: *mut usize,
 ) -> u32 {
     let captured = CAPTURED.get();
-    // SAFETY: as above.
+    // SAFETY: the harness passes writable places for the answers.
     unsafe {
         status.write(captured.is_some().into());
         graph.write(captured.unwrap_or(0));
@@ -73,7 +73,7 @@ unsafe extern "C" fn capture(
 }
 
 unsafe extern "C" fn address_range(base: *mut u64, bytes: *mut usize, address: u64) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: the harness passes writable places for the answers.
     unsafe {
         base.write(address);
         bytes.write((address & 0xffff) as usize);
@@ -106,7 +106,7 @@ impl Scene {
         }
     }
 
-    /// Makes a complete call that returns `error`; `inside` runs during it.
+    /// Makes a complete call that returns `error`. `inside` runs during the call.
     fn call_with<B: Default>(&self, call: impl Intercepted<B>, error: u32, inside: impl FnOnce()) {
         let listener = Listener {
             ledger: &self.ledger,
@@ -115,10 +115,11 @@ impl Scene {
             per_thread: false,
         };
         let mut begun = B::default();
-        // SAFETY: what each test's call points to is there, and is written where `error` is 0.
+        // SAFETY: everything to which a test's call points exists, and has been written if `error`
+        // is 0.
         unsafe { call.began(&listener, &mut begun) };
         inside();
-        // SAFETY: as above.
+        // SAFETY: the same holds as for `began`.
         unsafe { call.ended(&listener, &begun, error) };
     }
 
@@ -143,7 +144,7 @@ impl Scene {
         self.ledger.anomalies_since(Mark::default())
     }
 
-    /// The addresses and sizes of the memory that launches have left.
+    /// Returns the addresses and sizes of the memory that launches have left allocated.
     fn graph_memory(&self) -> Vec<(u64, u64)> {
         let made = self
             .made()
@@ -157,7 +158,7 @@ fn free(pointer: u64) -> Releases {
     releases(Space::DevicePointer, pointer)
 }
 
-/// `cuMemAllocAsync` on `stream`, which returns `pointer`.
+/// Returns the effect of `cuMemAllocAsync` on `stream`, which returns `pointer`.
 fn in_order(pointer: &u64, stream: u64) -> Creates {
     ordered(Out::at(pointer), 64, stream, 0)
 }
@@ -246,7 +247,7 @@ fn a_free_takes_its_record_out_before_the_call_and_puts_it_back_if_that_fails() 
         scene.anomalies()[..],
         [Anomaly::FailedRelease(FailedCall { error: 999, .. })]
     ));
-    // Another thread is given the address before the call returns.
+    // Another thread gets the address before the call returns.
     scene.call_with(free(pointer), 0, || scene.call(allocation));
     assert_eq!(scene.kinds(), [Kind::Linear]);
 }
@@ -462,7 +463,7 @@ fn two_contexts_may_give_the_same_number_to_two_textures() {
     scene.current.set(0xc1);
     scene.call(destroy);
     assert_eq!(scene.made()[0].context, contexts[1]);
-    // Some drivers may accept the other context's object here.
+    // Some drivers may accept an object of the other context here.
     scene.call(destroy);
     assert_eq!(scene.kinds(), []);
     assert_eq!(scene.ledger.unknown_releases(), 0);
@@ -470,8 +471,8 @@ fn two_contexts_may_give_the_same_number_to_two_textures() {
     assert_eq!(scene.ledger.unknown_releases(), 1);
 }
 
-/// Begins a capture on a stream that only the calling test uses, because the captures in progress
-/// are shared by the whole process.
+/// Begins a capture. Only the calling test may use the stream, because the whole process shares the
+/// list of captures in progress.
 fn begin_capture(scene: &Scene, stream: u64, into: u64) {
     scene.call(Call::BeginsCapture(stream, into));
 }
@@ -492,7 +493,7 @@ fn captured_memory_belongs_to_the_graph_on_every_stream() {
         let (graph, exec) = (0x51, 0x52);
         let (stream, forked) = (0xca97_0003, 0xca97_0004);
         begin_capture(&scene, stream, 0);
-        // A driver may not return the graph's handle while the graph is being captured; the memory
+        // A driver may not return the graph's handle while the graph is being captured. The memory
         // is then recorded under the stream.
         scene.captured.set(Some(if named { graph } else { 0 }));
         scene.call(in_order(&0x2000, stream));
@@ -515,7 +516,7 @@ fn captured_memory_belongs_to_the_graph_on_every_stream() {
 fn the_driver_is_not_asked_about_captures_if_none_is_active() {
     let scene = Scene::new();
     if captures::active() {
-        // Another test is capturing.
+        // Another test is capturing at the moment.
         return;
     }
     scene.captured.set(Some(0x51));
@@ -549,7 +550,7 @@ fn a_capture_into_an_existing_graph_creates_no_second_one() {
     begin_capture(&scene, stream, 0);
     scene.call(captured(stream, Out::at(&graph)));
     assert_eq!(scene.kinds(), [Kind::GraphHandle]);
-    // A capture that failed, and one that returned no graph.
+    // One capture failed, and another returned no graph.
     scene.fails(captured(stream, Out::dangling()), 901);
     scene.call(captured(stream, Out::at(&0)));
     assert_eq!(scene.kinds(), [Kind::GraphHandle]);
@@ -558,8 +559,8 @@ fn a_capture_into_an_existing_graph_creates_no_second_one() {
 #[test]
 fn nodes_that_allocate_and_free_come_and_go_with_launches() {
     let (graph, exec, at) = (0x81, 0x82, 0x2000);
-    // `CUgraphNodeParams`, written independently from the header as numbers of 8 bytes: 512 bytes
-    // on the third device.
+    // `CUgraphNodeParams` for 512 bytes on the third device, written independently from the header
+    // as numbers of 8 bytes.
     let node = |node_type: u64| {
         let mut words = [0_u64; 32];
         (words[0], words[3], words[15], words[16]) = (node_type, 1 | 2 << 32, 512, at);

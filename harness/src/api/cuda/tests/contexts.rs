@@ -1,4 +1,4 @@
-//! Contexts that are created and ended, and the resources that end with them.
+//! Tests contexts that are created and ended, and the resources that end with them.
 
 use super::{allocate, anomalies, live, stream, summary, watched_context, with_driver};
 use crate::device::contexts;

@@ -1,4 +1,4 @@
-//! Readings of the device through the driver.
+//! Tests readings of the device that are made through the driver.
 
 use super::{allocate, summary, watched_context, with_driver};
 use crate::device::{contexts, memory, pools, synchronise};

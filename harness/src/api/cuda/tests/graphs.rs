@@ -1,9 +1,10 @@
-//! The memory of graphs, from capture or node to launch and free.
+//! Tests the memory of graphs, from the capture or the node to the launch and the free.
 
 use super::{anomalies, free, live, stream, summary, watched_context, with_driver};
 use crate::ledger::{self, Kind, Place};
 
-/// The graph of a capture that allocates memory and frees none, and the memory's address.
+/// Returns the graph of a capture that allocates memory and frees none, and the address of that
+/// memory.
 fn captured(stream: u64) -> (u64, u64) {
     assert_eq!(cuda!(cuStreamBeginCapture_v2(stream => u64, 0 => u32)), 0);
     let pointer = made!(cuMemAllocAsync(400 => usize, stream => u64));

@@ -1,4 +1,4 @@
-//! Allocations and frees, by calls that succeed and calls that fail.
+//! Tests calls that allocate and free memory, both successful and failed ones.
 
 use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
 use crate::api::{Interception, MissedBefore, cuda_interception};

@@ -1,7 +1,7 @@
-//! The CUDA source as a whole, tested against the stand-in for libcuda.
+//! Tests the whole interception of CUDA with the stand-in for libcuda.
 //!
-//! A process has one ledger, so each test runs itself again in a separate process, in which the
-//! loader finds the stand-in.
+//! A process has only one ledger, so each test runs itself again in a separate process, in which
+//! the loader finds the stand-in.
 
 #![expect(unsafe_code, reason = "calls the driver's C functions")]
 
@@ -13,7 +13,7 @@ use crate::ledger::{self, Anomaly, Kind, Place, Record};
 
 const CHILD: &str = "GPU_LEAK_CHECK_TEST_CHILD";
 
-/// Runs `body` in a process whose driver is the stand-in with these faults (the words of its
+/// Runs `body` in a process whose driver is the stand-in with these faults (the words in its
 /// variable `FAKE_CUDA`).
 fn with_driver(faults: &str, body: fn()) {
     if std::env::var_os(CHILD).is_some() {
@@ -52,20 +52,20 @@ fn look_up(name: &CStr) -> *mut c_void {
     found
 }
 
-/// Calls a function of the stand-in: `cuda!(cuMemFree_v2(pointer => u64))`.
+/// Calls a function of the stand-in, as in `cuda!(cuMemFree_v2(pointer => u64))`.
 macro_rules! cuda {
     ($name:ident($($argument:expr => $type:ty),*)) => {{
         let name = std::ffi::CString::new(stringify!($name)).unwrap();
         let found = crate::api::cuda::tests::look_up(&name);
-        // SAFETY: the tests below state each function's documented signature, and pass it places
-        // of theirs and handles it gave them.
+        // SAFETY: the tests below state each function's documented signature, and pass it variables
+        // of their own and handles that it has returned.
         unsafe {
             std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> u32>(found)($($argument),*)
         }
     }};
 }
 
-/// The value that a successful call writes to the address in its first parameter.
+/// Returns the value that a successful call writes to the address in its first parameter.
 macro_rules! made {
     ($name:ident($($argument:expr => $type:ty),*)) => {{
         let mut answer = 0_u64;
@@ -105,7 +105,7 @@ fn live() -> Vec<Record> {
     ledger::live().select(|_| true)
 }
 
-/// The kind, place and bytes of each live record.
+/// Returns the kind, the place and the bytes of each live record.
 fn summary() -> Vec<(Kind, Place, u64)> {
     let facts = |record: Record| (record.made.kind, record.made.place, record.made.bytes);
     live().into_iter().map(facts).collect()

@@ -1,4 +1,4 @@
-//! Virtual memory management: ranges of addresses, physical memory, and the mappings between them.
+//! Tests virtual memory management: address ranges, physical memory, and mappings between them.
 
 use super::{anomalies, live, summary, watched_context, with_driver};
 use crate::api::{Interception, MissedBefore, cuda_interception};
@@ -6,7 +6,7 @@ use crate::ledger::{self, Kind, Place};
 
 const SIZE: usize = 0x20_0000;
 
-/// `CUmemAllocationProp`: pinned, on the second device.
+/// `CUmemAllocationProp` for pinned memory on the second device.
 #[repr(C)]
 struct Properties([u32; 4], [u64; 2]);
 

@@ -8,7 +8,7 @@ use crate::api::vulkan::call::{
 use crate::api::vulkan::structures::{AllocateMemory, Chained, CommandBuffers, IMPORTS};
 use crate::ledger::{Kind, Ledger, Place};
 
-/// A device that was opened before the harness listened.
+/// A device that was created before the harness began to listen.
 const DEVICE: u64 = 0x1000;
 
 fn out(handles: &[u64]) -> Pointer<u64> {
@@ -19,7 +19,7 @@ fn out(handles: &[u64]) -> Pointer<u64> {
 fn call(ledger: &Ledger, call: VulkanCall, result: VkResult) {
     let reporter = Reporter { ledger };
     let mut begun = BegunCall::default();
-    // SAFETY: the pointers in `call` are those of live arrays and structures.
+    // SAFETY: the pointers in `call` point to live arrays and structures.
     unsafe {
         reporter.began(&call, &mut begun);
         reporter.ended(&call, &mut begun, result, ptr::null());

@@ -1,4 +1,4 @@
-//! Events of every kind.
+//! Tests events of every kind.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::ledger::{Kind, Layer, Ledger, Place};
 const STAYS: ContextUid = ContextUid(2);
 const FAILED: u32 = 1;
 
-/// A ledger that receives one event of each kind, and the caller that causes them.
+/// Reports one event of each kind to a ledger, on behalf of one caller.
 struct Reporter<'ledger> {
     ledger: &'ledger Ledger,
     caller: Caller,
@@ -80,7 +80,7 @@ impl Reporter<'_> {
         });
     }
 
-    /// An object with memory bound to it, whose handle is valid only in its context.
+    /// Reports an object with memory bound to it, whose handle is valid only in its context.
     fn object(&self) {
         let space = Space::Object {
             kind: Kind::Buffer,
@@ -95,8 +95,8 @@ impl Reporter<'_> {
         });
     }
 
-    /// Memory that is freed, not freed, freed in a capture, handed over, and freed by the end of
-    /// its context.
+    /// Reports memory that is freed, not freed, freed in a capture, handed over, and freed by the
+    /// end of its context.
     fn memory(&self) {
         let caller = self.caller;
         let release = |address| {
@@ -128,7 +128,8 @@ impl Reporter<'_> {
         });
     }
 
-    /// A captured graph whose launches allocate and free, and the objects that it refers to.
+    /// Reports a captured graph whose launches allocate and free memory, and the objects to which
+    /// it refers.
     fn graphs(&self) {
         let caller = self.caller;
         let stream = self.make_handle(Kind::Stream, 0x51);
@@ -179,11 +180,11 @@ impl Reporter<'_> {
         self.end(give_back(None), 0);
         self.end(give_back(Some(graph)), FAILED);
         self.end(give_back(Some(graph)), 0);
-        // A launch whose end the process does not see.
+        // The process does not see the end of this launch.
         launch();
     }
 
-    /// Physical memory under two handles, mapped in two places.
+    /// Reports physical memory that has two handles and is mapped in two places.
     fn physical_memory(&self) {
         const SIZE: u64 = 2 << 20;
         let caller = self.caller;
@@ -223,7 +224,7 @@ fn report_one_of_each(ledger: &Ledger) {
     reporter.physical_memory();
 }
 
-/// The lines of a recording with one event of each kind.
+/// Returns the lines of a recording with one event of each kind, and the ledger that was recorded.
 fn recording() -> (Ledger, Vec<Value>) {
     let (live, file) = recorded_ledger();
     report_one_of_each(&live);
@@ -239,7 +240,7 @@ fn file_of(lines: &[Value]) -> Vec<u8> {
     lines.concat().into_bytes()
 }
 
-/// The names of all kinds, as listed in the event reader's error for an unknown kind.
+/// Returns the names of all kinds of events, as listed in the error message for an unknown kind.
 fn sorts() -> BTreeSet<String> {
     let error = Event::deserialize(json!("of-no-sort")).unwrap_err();
     let error = error.to_string();
@@ -265,7 +266,8 @@ fn events_of_every_sort_give_the_same_ledger_again() {
 #[test]
 fn tickets_of_another_release_are_translated() {
     let (live, mut lines) = recording();
-    // The lines are changed as if a release whose ledger counts differently had written them.
+    // The lines are changed as if they had been written by a release in which the ledger counts
+    // differently.
     let mut changed = 0;
     for line in &mut lines {
         let answer = line
@@ -288,7 +290,7 @@ fn tickets_of_another_release_are_translated() {
     assert_same(&live, &again);
 }
 
-/// An impossible number results in either a ledger or one error message, and in nothing else.
+/// Whatever number an event contains, the result is either a ledger or a single error message.
 #[test]
 fn strange_numbers_in_events_of_every_sort_are_accepted_or_refused() {
     let (_, lines) = recording();
@@ -307,7 +309,7 @@ fn strange_numbers_in_events_of_every_sort_are_accepted_or_refused() {
     }
 }
 
-/// The paths of the numbers in `value`.
+/// Collects the paths of the numbers in `value`.
 fn numbers(value: &Value, path: String, found: &mut Vec<String>) {
     match value {
         Value::Number(_) => found.push(path),

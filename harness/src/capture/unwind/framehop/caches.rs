@@ -1,8 +1,8 @@
-//! framehop's caches, lent to one walk at a time.
+//! framehop's caches, each of which is lent to one walk at a time.
 //!
-//! They belong to the process and not to a thread: each check runs on its own thread, which would
-//! begin with an empty cache; and a thread-local with a destructor could not be used by a wrapper
-//! that is called while the thread's locals are being destroyed.
+//! They belong to the process rather than to a thread. Each check runs on its own thread, which
+//! would begin with an empty cache. A thread-local with a destructor could also not be used by a
+//! wrapper that is called while the thread's locals are being destroyed.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -19,39 +19,40 @@ use crate::capture::thread;
 
 type Cache = CacheNative<MustNotAllocateDuringUnwind>;
 
-/// A cache holds some 500 addresses, each in one fixed slot. With a single cache, a stack of 35
-/// frames usually has a pair that evict each other, and each of the two costs as much as all the
-/// others.
+/// The number of caches. A cache holds about 500 addresses, each in one fixed slot. With a single
+/// cache, a stack of 35 frames usually contains two addresses that evict each other, and each of
+/// these two costs as much as all others together.
 const BANKS: usize = 8;
 
-/// How many bytes of the stack are needed to create the caches: an unoptimised build copies each
-/// several times before it is on the heap.
+/// The number of bytes of stack that are needed to create the caches. An unoptimised build copies
+/// each cache several times before it is on the heap.
 const ROOM: usize = 256 << 10;
-/// How many bytes of the stack are needed for a walk in an unoptimised build, which copies rows of
-/// the tables.
+/// The number of bytes of stack that are needed for a walk in an unoptimised build, which copies
+/// rows of the tables.
 const ROOM_FOR_A_WALK: usize = 64 << 10;
 
 /// framehop's caches.
 pub(super) struct CachedRules([Cache; BANKS]);
 
-/// The results of earlier walks that a walk uses.
+/// The results of earlier walks that later walks use.
 struct Caches {
     steps: KnownSteps,
     rules: CachedRules,
 }
 
-/// A place for caches, in its own cache line to avoid false sharing.
+/// A slot for caches, in its own cache line to avoid false sharing.
 #[repr(align(128))]
 struct Place(AtomicPtr<Caches>);
 
-/// The caches that are not in use. There are never more of them than there were simultaneous walks.
+/// The caches that are not in use. There are never more caches than there have been simultaneous
+/// walks.
 static PLACES: [Place; 64] = [const { Place(AtomicPtr::new(ptr::null_mut())) }; 64];
 
-/// The caches of one walk, which are returned at its end.
+/// The caches that one walk has borrowed. They are returned when this is dropped.
 pub(super) struct Borrowed(ManuallyDrop<Box<Caches>>);
 
 /// Returns the caches that this thread used last, or those of another thread, or new ones. `room`
-/// is the number of bytes left on the stack; returns `None` if they are too few.
+/// is the number of bytes left on the stack. Returns `None` if that is not enough.
 pub(super) fn borrow(room: usize) -> Option<Borrowed> {
     let new = || {
         (room >= ROOM).then(|| {
@@ -69,24 +70,24 @@ pub(super) fn borrow(room: usize) -> Option<Borrowed> {
     Some(Borrowed(ManuallyDrop::new(caches)))
 }
 
-/// Returns the place that this thread tries first.
+/// Returns the slot that this thread tries first.
 fn preferred() -> &'static Place {
     &PLACES[thread::number().0 as usize % PLACES.len()]
 }
 
-/// Takes the caches out of this place.
+/// Takes the caches out of this slot.
 fn take(place: &Place) -> Option<Box<Caches>> {
     if place.0.load(Ordering::Relaxed).is_null() {
         return None;
     }
     let caches = place.0.swap(ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: null, or a pointer that `Borrowed` has made from a box; taking it transfers
+    // SAFETY: the pointer is null or was made from a box by `Borrowed`. Taking it transfers
     // ownership.
     (!caches.is_null()).then(|| unsafe { Box::from_raw(caches) })
 }
 
 impl Borrowed {
-    /// Returns the steps and the rules for these modules.
+    /// Returns the known steps and the rules for these modules.
     pub(super) fn of(
         &mut self,
         modules: &'static UnwindModules,
@@ -98,8 +99,8 @@ impl Borrowed {
 }
 
 impl CachedRules {
-    /// Unwinds the frame with this address and these registers. Returns its caller; `None` after a
-    /// thread's first frame, or if the caller is unknown.
+    /// Unwinds the frame with this address and these registers. Returns the frame's caller; `None`
+    /// for a thread's first frame, or if the caller is unknown.
     pub(super) fn unwind(
         &mut self,
         modules: &UnwindModules,
@@ -114,9 +115,9 @@ impl CachedRules {
         Some(frame(found, &registers))
     }
 
-    /// Returns the cache for an address.
     pub(super) fn of(&mut self, address: u64) -> &mut Cache {
-        // The golden ratio: the upper bits of the product depend on all of the address.
+        // The multiplier is derived from the golden ratio, so that the upper bits of the product
+        // depend on all bits of the address.
         let hash = address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         &mut self.0[hash as usize % BANKS]
     }
@@ -124,7 +125,7 @@ impl CachedRules {
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        // SAFETY: taken once, at the end.
+        // SAFETY: the value is taken only once, here at the end.
         let caches = Box::into_raw(unsafe { ManuallyDrop::take(&mut self.0) });
         let put = |place: &Place| {
             let (free, set) = (ptr::null_mut(), Ordering::Release);
@@ -134,7 +135,7 @@ impl Drop for Borrowed {
             put.is_ok()
         };
         if !put(preferred()) && !PLACES.iter().any(put) {
-            // SAFETY: made from a box above, and no place has taken it.
+            // SAFETY: the pointer was made from a box above, and no slot has taken it.
             drop(unsafe { Box::from_raw(caches) });
         }
     }

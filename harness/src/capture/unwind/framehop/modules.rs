@@ -1,10 +1,10 @@
 //! The unwind tables of the program and its libraries, for framehop.
 //!
-//! The list is built at the first walk, and again after a wrong walk if a library has been loaded
-//! or unloaded since. Modules that are there when the program starts stay as long as the process,
-//! so their tables are used in place. Later ones may be unloaded at any time, and are not kept
-//! loaded, because unloading may run code of the program. Their tables are copied while the
-//! loader's lock is held.
+//! The list is built at the first walk. It is built again after a wrong walk if a library has been
+//! loaded or unloaded since. Modules that are loaded when the program starts stay loaded as long as
+//! the process runs, so their tables are used in place. Modules that are loaded later may be
+//! unloaded at any time. They are not kept loaded, because unloading may run code of the program;
+//! instead, their tables are copied while the loader's lock is held.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -19,8 +19,8 @@ use framehop::{
 };
 
 /// The maximum number of lists. Lists are never freed, because a walk may be using one. A program
-/// that keeps loading and unloading gets no more lists after this; its stacks are then walked by
-/// the exact unwinder.
+/// that keeps loading and unloading libraries gets no more lists after this number. From then on,
+/// the exact unwinder walks its stacks.
 const MAX_LISTS: usize = 64;
 
 type ModuleBytes = &'static [u8];
@@ -29,8 +29,8 @@ type ModuleBytes = &'static [u8];
 pub(super) struct UnwindModules {
     pub(super) unwinder: UnwinderNative<ModuleBytes, MustNotAllocateDuringUnwind>,
     changes: Changes,
-    /// Whether the program runs under Valgrind, which reports each comparison of a word that the
-    /// program has not written.
+    /// Whether the program runs under Valgrind, which reports each comparison that involves a word
+    /// that the program has not written.
     pub(super) is_under_valgrind: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn current() -> Option<&'static UnwindModules> {
 }
 
 fn published() -> Option<&'static UnwindModules> {
-    // SAFETY: null, or a list that `refresh` has leaked.
+    // SAFETY: the pointer is null or points to a list that `refresh` has leaked.
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
@@ -72,23 +72,24 @@ fn read() -> UnwindModules {
         changes: Changes::default(),
         is_under_valgrind: false,
     };
-    // Whether the next module was there when the program started.
+    // Whether the next module was loaded when the program started.
     let mut from_the_start = true;
-    // The address of the loader, which is the last of those modules.
-    // SAFETY: only returns a number.
+    // The address of the loader, which is the last of those modules. SAFETY: the call only returns
+    // a number.
     let loader = unsafe { libc::getauxval(libc::AT_BASE) };
     dl::visit(|object| {
         modules.changes = (object.dlpi_adds, object.dlpi_subs);
         let name = ptr::NonNull::new(object.dlpi_name.cast_mut());
-        // SAFETY: the loader's name of an object ends with a zero byte and is stable during the visit.
+        // SAFETY: the name that the loader has for an object ends with a zero byte and does not
+        // change during the visit.
         let name = name.map(|name| unsafe { CStr::from_ptr(name.as_ptr()) });
         modules.is_under_valgrind |= name.is_some_and(is_of_valgrind);
-        // SAFETY: the loader passes a valid entry and holds its lock during this call, so the
-        // module stays loaded; one from the start stays forever.
+        // SAFETY: the loader passes a valid entry. It holds its lock during this call, so the
+        // module stays loaded; a module from the start stays loaded forever.
         if let Some(module) = unsafe { module(object, from_the_start) } {
             modules.unwinder.add_module(module);
         }
-        // The program is the first in the list, and a static program has no loader.
+        // The program is the first module in the list. A static program has no loader.
         from_the_start &= loader != 0 && object.dlpi_addr != loader;
         true
     });
@@ -103,12 +104,11 @@ fn is_of_valgrind(file: &CStr) -> bool {
         .is_some_and(|name| name.starts_with(b"vgpreload_"))
 }
 
-/// Returns one module with its tables; `None` if it has none in the usual form.
+/// Returns one module with its tables; `None` if the module has no tables in the usual form.
 ///
 /// # Safety
 ///
-/// `info` is a valid entry, and the module stays mapped during the call, or forever if `stays` is
-/// set.
+/// `info` is a valid entry. The module stays mapped during the call or, if `stays` is set, forever.
 unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<ModuleBytes>> {
     // SAFETY: the entry is valid, and so are its program headers.
     let (base, headers) = unsafe {
@@ -139,8 +139,9 @@ unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<
     };
     let bytes = |range: Range<u64>| {
         let data = ptr::with_exposed_provenance::<u8>((base + range.start) as usize);
-        // SAFETY: inside a segment of the module that is readable and not writable; it is mapped as
-        // long as the caller promises, and copied if that is not forever.
+        // SAFETY: the bytes are inside a segment of the module that is readable and not writable.
+        // The segment is mapped as long as the caller promises. If that is not forever, the bytes
+        // are copied.
         let bytes: ModuleBytes =
             unsafe { std::slice::from_raw_parts(data, (range.end - range.start) as usize) };
         bytes
@@ -183,7 +184,7 @@ fn leaked(bytes: &[u8]) -> ModuleBytes {
 
 /// Returns the offset of `.eh_frame` from the start of `.eh_frame_hdr`, whose bytes are `index`.
 fn offset_of_frames(index: &[u8]) -> Option<i64> {
-    /// The encoding that every linker uses: 32 bits, relative to their own address.
+    /// The encoding that every linker uses: 32 bits, relative to the address of the value itself.
     const RELATIVE: u8 = 0x1b;
     let [1, RELATIVE, _, _, a, b, c, d] = *index.first_chunk()? else {
         return None;
@@ -191,7 +192,7 @@ fn offset_of_frames(index: &[u8]) -> Option<i64> {
     Some(i64::from(i32::from_le_bytes([a, b, c, d])) + 4)
 }
 
-/// Returns the length of `.eh_frame` at the start of `bytes`: its entries end with an empty one.
+/// Returns the length of the `.eh_frame` at the start of `bytes`, whose last entry is empty.
 fn length_of_frames(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(length) = bytes.get(at..).and_then(<[u8]>::first_chunk) {

@@ -1,24 +1,25 @@
-//! Steps of earlier walks from a frame to its caller, for walks that find the same frame again.
+//! Remembers the steps from a frame to its caller that earlier walks have made, for walks that find
+//! the same frame again.
 //!
-//! The result of a step depends on the frame, on the words of the stack that it reads, and on the
-//! modules. As long as none of these changes, the result stays the same. Comparing them costs a
-//! third of what the step costs, and a program allocates again and again on the same stack, or on a
-//! stack with the same outer frames.
+//! The result of a step depends on the frame, on the words of the stack that the step reads, and on
+//! the modules. As long as none of these changes, the result stays the same. Comparing them costs a
+//! third of what the step costs, and a program often allocates repeatedly on the same stack, or on
+//! stacks with the same outer frames.
 
 use super::Frames;
 use super::thread::StackWords;
 
-/// How many pairs of slots there are: a power of two. A frame can use either slot of its pair, so
-/// that the frames of a deep stack hardly ever evict each other.
+/// The number of pairs of slots, which is a power of two. A frame can use either slot of its pair,
+/// so the frames of a deep stack hardly ever evict each other.
 const PAIRS: usize = 512;
 const SLOTS: usize = 2 * PAIRS;
-/// How many words most steps read: a return address, and a frame pointer.
+/// How many words most steps read: a return address and a frame pointer.
 const WORDS: usize = 2;
 
-/// A frame to which a call returns. A step from it depends on these values.
+/// A frame to which a call returns. The step from this frame to its caller depends on these values.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct UnwoundFrame {
-    /// The return address; 0 for no frame.
+    /// The return address; 0 if this is not a frame.
     pub(super) address: u64,
     pub(super) stack_pointer: u64,
     pub(super) frame_pointer: u64,
@@ -40,10 +41,10 @@ impl UnwoundFrame {
 #[derive(Clone, Copy, Default)]
 struct KnownStep {
     from: UnwoundFrame,
-    /// The addresses that it reads, and the words that were there.
+    /// The addresses that the step read, and the words that it found there.
     read: [(u64, u64); WORDS],
     to: UnwoundFrame,
-    /// The slot of the step that followed it when it was last made.
+    /// The slot of the step that followed this step when it was last made.
     next: usize,
 }
 
@@ -57,11 +58,11 @@ impl KnownStep {
     }
 }
 
-/// The last steps, each in the pair of slots that its frame determines.
+/// The steps that were made last, each in the pair of slots that its frame determines.
 pub(super) struct KnownSteps {
-    /// The address of the list of modules with which they were made.
+    /// The address of the list of modules with which the steps were made.
     modules: usize,
-    /// One slot more than frames can have, for the state before a walk.
+    /// The slots. There is one more than frames can use, for the state before a walk.
     slots: Box<[KnownStep]>,
 }
 
@@ -69,7 +70,7 @@ pub(super) struct KnownSteps {
 pub(super) struct LastSlot(usize);
 
 impl LastSlot {
-    /// Before the first step.
+    /// Stands for the state before the first step.
     pub(super) const NONE: Self = Self(SLOTS);
 }
 
@@ -81,7 +82,7 @@ impl KnownSteps {
         }
     }
 
-    /// Forgets all steps if they were made with a list of modules other than the one at this
+    /// Removes all steps if they were made with a list of modules other than the one at this
     /// address.
     pub(super) fn keep_for(&mut self, modules: usize) {
         if self.modules != modules {
@@ -125,7 +126,7 @@ impl KnownSteps {
         (from.inverted(), has_room)
     }
 
-    /// Keeps a step that [`Self::follow`] did not know and that was made with these words.
+    /// Stores a step that [`Self::follow`] did not know, and that read these words.
     pub(super) fn keep(
         &mut self,
         LastSlot(last): &LastSlot,
@@ -136,7 +137,7 @@ impl KnownSteps {
         let read = match words.count {
             1 => [words.first[0]; WORDS],
             WORDS => words.first,
-            // There is nothing to compare, or no room for it.
+            // There is nothing to compare, or there is no room for it.
             _ => return,
         };
         let from = from.inverted();
@@ -149,9 +150,10 @@ impl KnownSteps {
         known.to = to.inverted();
     }
 
-    /// Returns the slot of this inverted frame or, if it has none, the first one of its pair.
+    /// Returns the slot of this inverted frame or, if it has none, the first slot of its pair.
     fn slot_of(&self, frame: &UnwoundFrame) -> usize {
-        // The golden ratio: the upper bits of the product depend on all of the factor.
+        // The multiplier is derived from the golden ratio, so that the upper bits of the product
+        // depend on all bits of the other factor.
         let mixed = frame.address.rotate_left(32) ^ frame.stack_pointer;
         let pair = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - PAIRS.ilog2());
         let first = 2 * pair as usize;
@@ -170,7 +172,7 @@ impl ReadWords {
     pub(super) fn add(&mut self, address: u64, word: Result<u64, ()>) {
         match (self.first.get_mut(self.count), word) {
             (Some(place), Ok(word)) => *place = (address, word),
-            // A word that cannot be read cannot be compared.
+            // A word that cannot be read cannot be compared either.
             _ => self.count = WORDS,
         }
         self.count += 1;

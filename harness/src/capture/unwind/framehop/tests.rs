@@ -1,4 +1,4 @@
-//! Tests that this unwinder and the exact one agree, wherever a backtrace is captured.
+//! Tests that this unwinder and the exact unwinder agree, no matter where a backtrace is captured.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -19,7 +19,7 @@ fn compare() -> usize {
     black_box(quick.count)
 }
 
-/// The first walk fills the caches, the second one uses them.
+/// Compares twice: the first walk fills the caches, and the second walk uses them.
 fn compare_twice() {
     for _ in 0..2 {
         assert!(compare() > 3);
@@ -50,7 +50,8 @@ fn through_the_c_library() {
         0
     }
     let mut numbers = [3_u64, 1, 2];
-    // SAFETY: three elements of eight bytes; `order` has the callback's signature.
+    // SAFETY: there are three elements of eight bytes each, and `order` has the signature of a
+    // callback.
     unsafe { libc::qsort(numbers.as_mut_ptr().cast(), 3, 8, Some(order)) };
 }
 
@@ -121,8 +122,8 @@ fn a_separate_stack_is_not_walked() {
     }
 
     let mut stack = vec![0_u128; 1 << 14];
-    // SAFETY: a zeroed context is what `getcontext` fills in; the new one runs `elsewhere` on a
-    // stack that outlives it and returns here, where `home` was filled in by `swapcontext`.
+    // SAFETY: `getcontext` may fill in a zeroed context. The new context runs `elsewhere` on a
+    // stack that outlives it, and then returns here, where `swapcontext` has filled in `home`.
     unsafe {
         let mut home: libc::ucontext_t = std::mem::zeroed();
         let mut fibre: libc::ucontext_t = std::mem::zeroed();

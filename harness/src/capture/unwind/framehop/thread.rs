@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 
 thread_local! {
-    /// The lowest and highest address; `None` until they are queried, empty if the system does not
-    /// provide them. It has no destructor, because a wrapper can be called from the destructor of
-    /// another thread-local.
+    /// The lowest and the highest address of this thread's stack; `None` until they are queried,
+    /// and empty if the system does not provide them. This has no destructor, because a wrapper can
+    /// be called from the destructor of another thread-local.
     static BOUNDS: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
@@ -100,7 +100,8 @@ fn ask() -> Option<(usize, usize)> {
     }
     let mut low = std::ptr::null_mut();
     let mut size = 0;
-    // SAFETY: the call above has initialised the attributes; they are destroyed once, at the end.
+    // SAFETY: the call above has initialised the attributes, and they are destroyed once, at the
+    // end.
     let error = unsafe {
         let error = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size);
         libc::pthread_attr_destroy(attributes.as_mut_ptr());

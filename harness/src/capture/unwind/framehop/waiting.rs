@@ -1,9 +1,10 @@
 //! Walks the frames of another thread that waits in a system call.
 //!
 //! The kernel provides the instruction pointer of that call and the stack pointer. The other
-//! registers are unknown. Those that a function has saved are restored during the walk, as the
-//! unwind tables specify; the frame pointer of the innermost function that uses one follows from
-//! the function's prologue. If neither helps, the walk ends: nothing is guessed.
+//! registers are unknown at first. Registers that a function has saved are restored during the
+//! walk, as the unwind tables specify. The frame pointer of the innermost function that uses one is
+//! derived from the prologue of that function. If neither helps, the walk ends, because nothing is
+//! guessed.
 
 use std::ops::RangeInclusive;
 
@@ -12,20 +13,21 @@ use gpu_leak_holders::{ReturnAddresses, WaitingThread};
 
 use super::{caches, modules};
 
-/// An unknown frame pointer: a value that is not on any stack.
+/// Stands for an unknown frame pointer. This value is not on any stack.
 const UNKNOWN: u64 = u64::MAX - 0xfff;
 /// How many bytes before an address are searched for the beginning of its function.
 const LONGEST_FUNCTION: u64 = 64 << 10;
 /// `push rbp; mov rbp, rsp`
 const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
-/// How many more bytes of a prologue are read: pushes, and the allocation of local variables.
+/// How many more bytes of a prologue are read: its pushes and its allocation of local variables.
 const BEGINNING: usize = 32;
-/// The farthest point of a function, in bytes, at which its frame may not be set up yet.
+/// The greatest distance, in bytes, from the beginning of a function at which its frame may not be
+/// set up yet.
 const BEFORE_FRAME: u64 = 256;
-/// How many bytes of code before a call are read, for the code that sets its arguments.
+/// How many bytes of code before a call are read, to find the code that sets its arguments.
 const BEFORE_CALL: usize = 64;
 
-/// Walks the stack of a waiting thread; `word` reads words of the stack and of the program's code.
+/// Walks the stack of a waiting thread. `word` reads a word of the stack or of the program's code.
 pub(in crate::capture::unwind) fn walk(
     thread: WaitingThread,
     word: impl FnMut(u64) -> Option<u64>,
@@ -71,8 +73,8 @@ struct Walk<W> {
 
 impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
     /// Returns the address to which the function at `address` returns, and updates the registers.
-    /// The inner value is `None` if it is the thread's first function; the outer one is `None` if
-    /// the return address is unknown.
+    /// The inner value is `None` if this is the thread's first function. The outer value is `None`
+    /// if the return address is unknown.
     fn step(
         &mut self,
         address: FrameAddress,
@@ -110,9 +112,9 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
         found.ok()
     }
 
-    /// Returns the frame pointer of the function that contains `place`, from this stack pointer.
-    /// The function must begin by setting a frame pointer, and the return address in its frame must
-    /// belong to a call to it.
+    /// Derives the frame pointer of the function that contains `place` from this stack pointer. The
+    /// function must begin by setting a frame pointer, and the return address in its frame must
+    /// belong to a call of this function.
     fn frame_pointer(&mut self, place: u64, stack_pointer: u64) -> Option<u64> {
         let function = self.beginning(place)?;
         let code = self.bytes(function + SETS_FRAME_POINTER.len() as u64, BEGINNING)?;
@@ -123,7 +125,7 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
         self.calls(returns, &entry).then_some(frame_pointer)
     }
 
-    /// Returns where the function that contains `place` sets its frame pointer.
+    /// Returns the address at which the function that contains `place` sets its frame pointer.
     fn beginning(&mut self, place: u64) -> Option<u64> {
         let length = SETS_FRAME_POINTER.len();
         let (mut end, mut looked_at) = (place, 0);
@@ -143,8 +145,8 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
     }
 
     /// Whether the call that returns to `address` calls the function at `entry`, judging by the
-    /// code. The call may contain the distance to the function, or may use an address that is read
-    /// from memory by the call itself or by an earlier load into a register.
+    /// code. The call may contain the distance to the function. It may also use an address in
+    /// memory, which is read by the call itself or by an earlier load into a register.
     fn calls(&mut self, address: u64, entry: &RangeInclusive<u64>) -> bool {
         let start = address.saturating_sub(BEFORE_CALL as u64);
         let Some(code) = self.bytes(start, BEFORE_CALL) else {
@@ -176,8 +178,8 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
         let Some(code) = address.checked_sub(8).and_then(|at| self.bytes(at, 8)) else {
             return false;
         };
-        // Indirect calls through a register or memory, with all lengths of operands; the three
-        // middle bits of the second byte identify a call.
+        // These are indirect calls through a register or through memory, with operands of all
+        // lengths. The three middle bits of the second byte show that the instruction is a call.
         let is_indirect = |from_end: usize| {
             let at = code.len() - from_end;
             code[at] == 0xff && code[at + 1] >> 3 & 7 == 2
@@ -197,8 +199,9 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
     }
 }
 
-/// Returns how far a function's stack pointer is below its frame pointer, judging by the code that
-/// follows the set-up of the frame pointer: it saves registers and allocates local variables.
+/// Returns how far a function's stack pointer is below its frame pointer. This is determined from
+/// the code that follows the set-up of the frame pointer, which saves registers and allocates local
+/// variables.
 fn room(mut code: &[u8]) -> Option<u64> {
     let mut room = 0;
     loop {

@@ -83,7 +83,8 @@ mod threads {
         assert!(is_living(own_number()));
     }
 
-    /// The kernel lists threads in the order in which they began.
+    /// The kernel lists threads in the order in which they began, so the threads that end are
+    /// listed before the one that stays.
     #[test]
     fn a_thread_is_listed_while_others_before_it_end() {
         for _ in 0..200 {

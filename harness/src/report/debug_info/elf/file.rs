@@ -53,7 +53,8 @@ impl ElfFile {
     }
 }
 
-/// Decompresses `stored` if it expands to `size` bytes. The result is leaked, like the mapped file.
+/// Decompresses `stored` if the result has `size` bytes. The result is leaked, like the mapped
+/// file.
 fn inflated(stored: &[u8], size: u64) -> Option<&'static [u8]> {
     if size / LARGEST_GAIN > stored.len() as u64 {
         return None;

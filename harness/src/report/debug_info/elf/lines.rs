@@ -1,4 +1,4 @@
-//! Reads DWARF: the line of an address and the functions that are inlined there.
+//! Reads DWARF: finds the line of an address, and the functions that are inlined there.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +20,7 @@ type SectionBytes = EndianSlice<'static, NativeEndian>;
 /// The debug information of one program or library.
 pub(super) struct Lines {
     context: Context<SectionBytes>,
-    /// The parts that `split-debuginfo = "packed"` moved to another file.
+    /// The parts that `split-debuginfo = "packed"` has moved to another file.
     package: Option<DwarfPackage<SectionBytes>>,
 }
 
@@ -38,8 +38,8 @@ impl Lines {
                 .load_sup(|id| section(supplement, Some(id.name())))
                 .ok()?;
         }
-        // The units of a program share few lists of abbreviations, which would otherwise be read
-        // once per unit.
+        // The units of a program share a few lists of abbreviations. Without this cache, each unit
+        // would read its list again.
         dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
         let lines = without_removed_code(
             &dwarf,
@@ -56,7 +56,7 @@ impl Lines {
         })
     }
 
-    /// Calls `found` for each function at `address`, inlined ones first.
+    /// Calls `found` for each function at `address`, innermost first.
     pub(super) fn at(&self, address: u64, mut found: impl FnMut(Symbol)) {
         let mut looked_up = self.context.find_frames(address);
         let frames = loop {
@@ -71,7 +71,7 @@ impl Lines {
         }
     }
 
-    /// Loads the debug information of a unit that is in the package or in its own file.
+    /// Loads the debug information of a unit, which is in the package or in a file of its own.
     fn split(&self, load: SplitDwarfLoad<SectionBytes>) -> Option<Arc<Dwarf<SectionBytes>>> {
         let package = self.package.as_ref();
         if let Some(packed) = package.and_then(|it| it.find_cu(load.dwo_id, &load.parent).ok()?) {
@@ -92,10 +92,10 @@ fn section(file: &ElfFile, name: Option<&str>) -> addr2line::gimli::Result<Secti
     Ok(EndianSlice::new(bytes, NativeEndian))
 }
 
-/// Returns the section `.debug_line` with empty programs for units whose whole code the linker
-/// removed. The `addr2line` crate runs the program of each unit that has no address ranges, in
-/// search of some. In an optimised build, running those of removed code would take most of the time
-/// of a first report.
+/// Returns the section `.debug_line`, with empty line programs for units whose code the linker has
+/// completely removed. If a unit has no address ranges, the `addr2line` crate runs its line program
+/// to find some. In an optimised build, running the programs of removed code would take most of the
+/// time of a first report.
 fn without_removed_code(dwarf: &Dwarf<SectionBytes>, lines: SectionBytes) -> &'static [u8] {
     let mut shortened = lines.slice().to_vec();
     let mut units = dwarf.units();

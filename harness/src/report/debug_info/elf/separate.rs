@@ -12,24 +12,24 @@ use object::Object;
 
 use super::file::ElfFile;
 
-/// The directory that distributions use.
+/// The directory in which distributions install debug files.
 const SYSTEM: &str = "/usr/lib/debug";
 
-/// Returns the file with the debug information that was stripped from `loaded`, the file at `path`,
-/// and the path of that file.
+/// Returns the file that contains the debug information stripped from `loaded`, the file at `path`.
+/// Also returns the path of the file that was found.
 pub(super) fn debug_file(path: &Path, loaded: &ElfFile) -> Option<(PathBuf, ElfFile)> {
     let id = loaded.build_id();
     let by_id = id.and_then(by_build_id);
     let places = by_id.into_iter().chain(linked(path, loaded));
     places.into_iter().find_map(|place| {
         let file = ElfFile::open(&place)?;
-        // A debug file from another build has different lines.
+        // A debug file from another build would have different lines.
         let is_of_it = id.is_none() || file.build_id().is_none_or(|other| Some(other) == id);
         is_of_it.then_some((place, file))
     })
 }
 
-/// Returns the supplementary file that the debug file at `path` shares with others.
+/// Returns the supplementary file that the debug file at `path` shares with other debug files.
 pub(super) fn supplement(path: &Path, file: &ElfFile) -> Option<ElfFile> {
     let (name, id) = file.0.gnu_debugaltlink().ok()??;
     let beside = directory(path)?.join(OsStr::from_bytes(name));
@@ -41,7 +41,8 @@ pub(super) fn supplement(path: &Path, file: &ElfFile) -> Option<ElfFile> {
     files.find(|file| file.build_id() == Some(id))
 }
 
-/// Returns where the package with the split debug information of the file at `path` would be.
+/// Returns the path at which the package with the split debug information of the file at `path`
+/// would be.
 pub(super) fn package(path: &Path) -> PathBuf {
     let mut package = path.as_os_str().to_owned();
     package.push(".dwp");
@@ -58,7 +59,7 @@ fn by_build_id(id: &[u8]) -> Option<PathBuf> {
     Some(path.into())
 }
 
-/// Returns the places to search for the debug file that is named in the file at `path`.
+/// Returns the paths at which the debug file may be that the file at `path` names.
 fn linked(path: &Path, loaded: &ElfFile) -> Vec<PathBuf> {
     let link = loaded.0.gnu_debuglink().ok().flatten();
     let (Some((name, _)), Some(directory)) = (link, directory(path)) else {

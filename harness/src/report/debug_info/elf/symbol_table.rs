@@ -1,7 +1,8 @@
-//! Reads symbol tables, which have the full paths of functions.
+//! Reads symbol tables, which contain the full paths of functions.
 //!
-//! In an optimised build, line tables alone (`debug = "line-tables-only"`) give a function without
-//! its path: `reserve`, where the symbol table has `cubecl_runtime::memory_management::reserve`.
+//! In an optimised build that has only line tables (`debug = "line-tables-only"`), they contain a
+//! function without its path: `reserve`, where the symbol table has
+//! `cubecl_runtime::memory_management::reserve`.
 
 use object::NativeEndian;
 use object::elf::{FileHeader64, STT_FUNC};
@@ -13,14 +14,14 @@ use super::file::ElfFile;
 /// The functions of one program or library.
 pub(super) struct SymbolTable {
     symbols: Symbols<'static, FileHeader64<NativeEndian>>,
-    /// Sorted by address.
+    /// The functions, sorted by address.
     functions: Vec<Function>,
 }
 
 struct Function {
     start: u64,
     end: u64,
-    /// The offset of its name in the string table.
+    /// The offset of the function's name in the string table.
     name: u32,
 }
 
@@ -39,7 +40,7 @@ impl SymbolTable {
     }
 
     /// Returns a name of the function at `address` for which `wanted` holds. A function has several
-    /// names if the linker merged identical functions.
+    /// names if the linker has merged identical functions.
     pub(super) fn name(&self, address: u64, wanted: impl Fn(&str) -> bool) -> Option<String> {
         let before = |function: &Function| function.start <= address;
         let functions = &self.functions[..self.functions.partition_point(before)];
@@ -55,7 +56,7 @@ impl SymbolTable {
     }
 }
 
-/// Returns the symbol as a function, if it is one that this file defines and it has a size.
+/// Returns the function to which a symbol refers, if this file defines it and it has a size.
 fn function(symbol: &object::elf::Sym64<NativeEndian>) -> Option<Function> {
     let (start, size) = (symbol.st_value(NativeEndian), symbol.st_size(NativeEndian));
     let is_function = symbol.st_type() == STT_FUNC && start != 0 && size != 0;

@@ -1,5 +1,5 @@
-//! Compiles a library in each of the forms that users have, loads it, and resolves a backtrace
-//! through it.
+//! Compiles a library with each form of debug information that users have, loads it, and resolves a
+//! backtrace through it.
 
 #![expect(unsafe_code, reason = "the library's function is found by its name")]
 
@@ -13,7 +13,8 @@ use crate::capture::mappings;
 use crate::capture::modules::Modules;
 use crate::device::dl::Library;
 
-/// The source that is compiled. The call is on line 3; the inlined function is called on line 7.
+/// The source that is compiled. The call is on line 3, and the inlined function is called on line
+/// 7.
 const SOURCE: &str = "#[inline(always)]
 fn inlined(back: extern \"C\" fn()) {
     back();
@@ -43,8 +44,8 @@ extern "C" fn back() {
     });
 }
 
-/// Returns the directory of a library `libform.so`, compiled with `options` and then processed by
-/// `commands` in that directory.
+/// Returns a directory with a library `libform.so`, which has been compiled with `options` and then
+/// processed by `commands` in that directory.
 fn compiled(options: &[&str], commands: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("form.rs"), SOURCE).unwrap();
@@ -69,7 +70,7 @@ fn compiled(options: &[&str], commands: &[&str]) -> tempfile::TempDir {
 fn symbols(directory: &Path) -> Vec<Symbol> {
     let path: PathBuf = directory.join("libform.so").canonicalize().unwrap();
     let library = Library::open(&path).unwrap();
-    // SAFETY: the signature is that of the source above.
+    // SAFETY: the source above has a function with this signature.
     let enter = unsafe { library.function::<extern "C" fn(extern "C" fn())>(c"enter") };
     STACK.take();
     enter.unwrap()(back);
@@ -98,7 +99,7 @@ fn lines(symbols: &[Symbol]) -> Vec<(bool, Option<u32>)> {
     symbols.iter().map(line).collect()
 }
 
-/// Asserts that nothing is lost in a library of this form.
+/// Asserts that no information is lost in a library of this form.
 fn assert_complete(options: &[&str], commands: &[&str]) {
     let directory = compiled(options, commands);
     let symbols = symbols(directory.path());

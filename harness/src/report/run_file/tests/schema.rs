@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Record, SCHEMA};
 
-/// The schema of one line, with an end of line.
+/// Returns the schema of one line, followed by a line break.
 fn schema() -> String {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<Record<'_>>().to_value();
@@ -31,7 +31,7 @@ fn schema() -> String {
     serde_json::to_string_pretty(&schema).expect("JSON") + "\n"
 }
 
-/// Takes rustdoc's links out of the descriptions, which come from comments.
+/// Removes rustdoc's links from the descriptions, which come from comments.
 fn as_text(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -48,7 +48,7 @@ fn as_text(schema: &mut Value) {
     }
 }
 
-/// Where `(crate::…)` stands in `text`.
+/// Returns the range of `(crate::…)` in `text`.
 fn link_target(text: &str) -> Option<(usize, usize)> {
     let start = text.find("(crate::")?;
     Some((start, start + text[start..].find(')')? + 1))

@@ -1,4 +1,5 @@
-//! Tests that the unwound stack of a waiting thread is the one that the thread itself reports.
+//! Tests that the stack of a waiting thread, as it is unwound, is the stack that the thread itself
+//! reports.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -14,7 +15,7 @@ use crate::capture::unwind::trace;
 /// How a thread waits until its test has ended.
 type Wait = fn(&Receiver<()>);
 
-/// The return addresses of the calling thread's stack, innermost first.
+/// Returns the return addresses on the stack of the calling thread, innermost first.
 fn own() -> Vec<u64> {
     let mut own = Vec::new();
     trace(|_, address| {
@@ -32,7 +33,8 @@ fn waits(wait: Wait, stopped: &Receiver<()>) {
     black_box(stopped);
 }
 
-/// Walks a thread that waits in this way, and returns the stack that it reported just before.
+/// Walks the stack of a thread that waits in this way. Also returns the stack that the thread
+/// itself reported just before.
 fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
     let (tell, told) = channel();
     let (stop, stopped) = channel();
@@ -52,7 +54,7 @@ fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
         memory.read_exact_at(&mut bytes, at).ok()?;
         Some(u64::from_le_bytes(bytes))
     };
-    // The thread may not have reached the wait yet, or may wait for another thread first. If a
+    // The thread may not have begun to wait yet, or may be waiting for another thread first. If a
     // thread can never be walked, the test fails.
     let mut walked = ReturnAddresses::default();
     for _ in 0..10_000 {
@@ -84,16 +86,16 @@ fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
     (walked, own)
 }
 
-/// Whether `function` finds its frame by the frame pointer, as all functions of the standard
-/// library do in the toolchains of some Linux distributions. Only the stack pointer of a waiting
-/// thread is known, so a walk ends there and is marked as incomplete.
+/// Whether `function` finds its frame through the frame pointer. With the toolchains of some Linux
+/// distributions, all functions of the standard library do so. Only the stack pointer of a waiting
+/// thread is known, so a walk ends at such a function and is marked as incomplete.
 fn keeps_frame_pointers(function: *const u8) -> bool {
     let begins_with: &[u8] = match cfg!(target_arch = "x86_64") {
         // push %rbp; mov %rsp,%rbp
         true => &[0x55, 0x48, 0x89, 0xe5],
         false => return false,
     };
-    // SAFETY: a function has more instructions than these.
+    // SAFETY: every function is longer than these instructions.
     unsafe { std::slice::from_raw_parts(function, begins_with.len()) == begins_with }
 }
 
@@ -137,7 +139,8 @@ fn a_thread_that_waits_is_walked_to_its_first_function() {
             .zip(own.iter().rev())
             .take_while(|(a, b)| a == b)
             .count();
-        // The two stacks differ only in the thread's own function and in its own walk.
+        // The two stacks differ only in the innermost frames: those of the wait or of the thread's
+        // own walk, and that of the function that makes both.
         assert!(
             common + 4 >= own.len() && common > 3,
             "{name}: {walked:x?} {own:x?}"
