@@ -49,7 +49,7 @@ impl StackWords {
     /// Reads the word at `address`; `None` if there is none.
     pub(super) fn read(&self, address: u64) -> Option<u64> {
         self.contains(address).then(|| {
-            // SAFETY: it is one of these words.
+            // SAFETY: the address has been checked to be that of one of these words.
             unsafe { load(address) }
         })
     }
@@ -57,7 +57,7 @@ impl StackWords {
     /// Whether there is this word at `address`.
     #[inline(always)]
     pub(super) fn has(&self, address: u64, word: u64) -> bool {
-        // SAFETY: the address has been checked to be one of these words.
+        // SAFETY: the address has been checked to be that of one of these words.
         self.contains(address) && unsafe { load(address) } == word
     }
 
@@ -79,7 +79,7 @@ impl StackWords {
 #[inline(always)]
 unsafe fn load(address: u64) -> u64 {
     let word;
-    // SAFETY: readable, as the caller promises. This load is atomic on both architectures: another
+    // SAFETY: the word is readable, as the caller promises. The load is atomic on both architectures: another
     // thread may write to memory that a frame has lent to it, and the words are only compared with
     // addresses, bounds and earlier words.
     unsafe {
