@@ -1,6 +1,6 @@
 //! The driver's calls, one line each, for the bodies of the boundary tests.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
+#![expect(unsafe_code, reason = "calls the driver")]
 
 use std::sync::{Arc, OnceLock};
 
@@ -32,7 +32,7 @@ pub(super) fn request(bytes: usize) -> Pointer {
 }
 
 pub(super) fn free(pointer: Pointer) -> Result<(), DriverError> {
-    // SAFETY: the driver checks the address, and nothing uses it any longer.
+    // SAFETY: the driver checks the address, and nothing uses the memory any longer.
     unsafe { result::free_sync(pointer) }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn allocate_async(bytes: usize) -> Pointer {
 }
 
 pub(super) fn free_async(pointer: Pointer) {
-    // SAFETY: allocated on the null stream, and nothing uses it any longer.
+    // SAFETY: the memory was allocated on the null stream, and nothing uses it any longer.
     unsafe { result::free_async(pointer, stream::null()) }.expect("a free");
 }
 
@@ -57,7 +57,7 @@ pub(super) fn create_context() -> sys::CUcontext {
 }
 
 pub(super) fn destroy_context(context: sys::CUcontext) {
-    // SAFETY: created by `create_context`; nothing in it is used any longer.
+    // SAFETY: `create_context` created it, and nothing in it is used any longer.
     unsafe { sys::cuCtxDestroy_v2(context) }
         .result()
         .expect("a live context");
@@ -66,7 +66,7 @@ pub(super) fn destroy_context(context: sys::CUcontext) {
 /// Retains the primary context of device 0.
 pub(super) fn retain_primary() {
     result::init().expect("a driver");
-    // SAFETY: the device exists, and this does not use the context.
+    // SAFETY: the device exists, and the context is not used.
     unsafe { result::primary_ctx::retain(0) }.expect("a primary context");
 }
 
@@ -76,7 +76,7 @@ pub(super) fn release_primary() {
     unsafe { result::primary_ctx::release(0) }.expect("a retained context");
 }
 
-/// Creates a green context with all of device 0, and the context that makes it current.
+/// Creates a green context with all of device 0. Also returns the handle that makes it current.
 pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
     result::init().expect("a driver");
     let processors = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
@@ -107,7 +107,7 @@ pub(super) fn destroy_green(green: sys::CUgreenCtx) {
 }
 
 pub(super) fn make_current(context: sys::CUcontext) {
-    // SAFETY: a live context.
+    // SAFETY: the context is live.
     unsafe { result::ctx::set_current(context) }.expect("a live context");
 }
 
@@ -153,7 +153,7 @@ pub(super) fn destroy_texture(texture: sys::CUtexObject) {
 }
 
 pub(super) fn reset_device() {
-    // SAFETY: nothing on the device is used any longer.
+    // SAFETY: nothing uses the device any longer.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(0) }
         .result()
         .expect("a reset");
@@ -165,7 +165,7 @@ pub(super) fn run_captured_graph() {
     let stream = context.new_stream().expect("a stream");
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     stream.begin_capture(mode).expect("a capture");
-    // SAFETY: the stream is live; the address is freed in the capture that allocated it.
+    // SAFETY: the stream is live, and the address is freed in the capture that allocated it.
     unsafe {
         let inside = result::malloc_async(stream.cu_stream(), 100).expect("a node");
         result::free_async(inside, stream.cu_stream()).expect("a node");
@@ -207,7 +207,7 @@ pub(super) fn fork() -> Option<libc::pid_t> {
 /// Returns the exit code of a child.
 pub(super) fn wait_for(child: libc::pid_t) -> i32 {
     let mut status = 0;
-    // SAFETY: a child of this process, and a local.
+    // SAFETY: the process is a child of this one, and the pointer is to a local variable.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert!(libc::WIFEXITED(status), "{status:#x}");
     libc::WEXITSTATUS(status)

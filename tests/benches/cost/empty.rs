@@ -1,4 +1,4 @@
-//! The minimal cost of a tool based on CUPTI: a subscriber to the measured calls whose callback
+//! The minimal cost of a tool based on CUPTI. It subscribes to the measured calls, and its callback
 //! returns immediately. The harness itself does not need CUPTI.
 
 #![expect(unsafe_code, reason = "CUPTI's interface is C")]
@@ -19,7 +19,8 @@ const DRIVER_API: u32 = 1;
 /// `cuEventCreate` and `cuEventDestroy_v2`, with their numbers in `cupti_driver_cbid.h`.
 const MEASURED: [u32; 8] = [243, 245, 598, 599, 600, 601, 118, 325];
 
-/// The path of CUPTI: the one in the variable `CUPTI`, or a name for the loader to find.
+/// The possible paths of CUPTI: that in the variable `CUPTI`, and then names for the loader to
+/// find.
 fn candidates() -> impl Iterator<Item = String> {
     let names = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
     env::var("CUPTI")

@@ -33,13 +33,13 @@ use crate::worker::Worker;
 const BLOCKS: usize = 30;
 /// The number of blocks before the first one that counts.
 const WARM_UP: usize = 4;
-/// The number of pairs of calls in a block, which takes some milliseconds.
+/// The number of pairs of calls in a block. A block takes some milliseconds.
 const PAIRS: u64 = 2000;
 /// The number of scopes in a block.
 const SCOPES: u64 = 50;
-/// The numbers of live records in addition to the scopes, with one measurement each.
+/// The numbers of live records beside the scopes. Each number is measured separately.
 const RECORDS: [u64; 5] = [0, 1_000, 10_000, 100_000, 1_000_000];
-/// The numbers of findings in a report, with one measurement each.
+/// The numbers of findings in a report. Each number is measured separately.
 const FINDINGS: [u64; 3] = [1, 10, 100];
 /// The number of processes that measure their first report. Each of them must create a context.
 const FIRST_REPORTS: usize = 30;
@@ -128,8 +128,8 @@ fn measure(on_fake: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Measures the first report in fresh processes, and later reports in one process by the number of
-/// findings. None of these reports waits for frees in flight.
+/// Measures the first report of fresh processes, and the later reports of one process by their
+/// number of findings. None of these reports waits for in-flight frees.
 fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>), String> {
     let mut environment = environment.to_vec();
     environment.push(("GPU_LEAK_CHECK_SETTLE".to_owned(), "0ms".into()));
@@ -146,7 +146,8 @@ fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>)
     Ok((first, later))
 }
 
-/// Measures the pairs of sixteen threads without a tool, and with a short pause before each call.
+/// Measures the pairs of calls of sixteen threads without a tool, first without and then with a
+/// short pause before each call.
 fn paused(plain: &mut Worker) -> Result<Samples, String> {
     let mut samples = Samples::new(2);
     for block in 0..WARM_UP + BLOCKS {
@@ -168,7 +169,7 @@ fn interleaved(workers: &mut [Worker], order: Order) -> Result<Samples, String> 
     in_turn(workers, order, &processor::usable())
 }
 
-/// Does the same without pinning to a processor, because the threads need all of them.
+/// Like [`interleaved`], but without pinning, because the threads need all processors.
 fn interleaved_anywhere(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
     in_turn(workers, order, &[])
 }
@@ -189,8 +190,8 @@ fn in_turn(workers: &mut [Worker], order: Order, processors: &[u64]) -> Result<S
     Ok(samples)
 }
 
-/// Measures whole processes of the program, and its loop in each: for each variant, and then for
-/// the plain program under compute-sanitizer, if that is installed.
+/// Measures processes that run the program, and the program's loop in each of them: for each
+/// variant, and then for the plain variant under compute-sanitizer, if that is installed.
 fn whole_processes(environment: &[(String, OsString)]) -> Result<(Samples, Samples), String> {
     let program = worker::this_program()?;
     let mut commands: Vec<_> = Variant::ALL
