@@ -1,7 +1,7 @@
 //! `#[gpu_leak_check]` on every form of test and together with every other attribute.
 //!
-//! These tests verify on which thread and how many times a body runs. Tests that must fail are
-//! `#[ignore]`d, and other tests run them in a child process.
+//! These tests verify that a body runs where it should, and as many times as it should. Tests that
+//! must fail are `#[ignore]`d, and other tests run them in a child process.
 
 mod double_registration;
 mod facts;

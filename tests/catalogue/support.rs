@@ -7,7 +7,7 @@ pub(crate) mod heap {
     use gpu_leak_check::Place;
     use gpu_leak_check::observe::Source;
 
-    /// Blocks begin at multiples of this, so that they do not overlap.
+    /// The distance between the addresses of blocks, so that they do not overlap.
     const SPACING: u64 = 1 << 20;
 
     static SOURCE: Source = Source::new("heap", &[]);
@@ -27,7 +27,7 @@ pub(crate) mod heap {
 
 /// The driver's functions, as programs with raw handles wrap them.
 pub(crate) mod cuda {
-    #![expect(unsafe_code, reason = "the driver's own calls")]
+    #![expect(unsafe_code, reason = "calls the driver")]
 
     use std::ffi::c_void;
     use std::mem::MaybeUninit;
@@ -50,7 +50,7 @@ pub(crate) mod cuda {
         CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"))
     }
 
-    /// Makes the primary context current unless another context is.
+    /// Makes the primary context current unless this thread has entered another context.
     fn enter() {
         if OWN_CONTEXTS.get() == 0 {
             context().bind_to_thread().expect("a live context");
@@ -86,7 +86,7 @@ pub(crate) mod cuda {
     pub(crate) fn alloc(bytes: usize) -> u64 {
         enter();
         let mut out = 0;
-        // SAFETY: the address is written.
+        // SAFETY: the call writes the address to a local variable.
         done(unsafe { sys::cuMemAlloc_v2(&mut out, bytes) });
         out
     }
@@ -107,7 +107,7 @@ pub(crate) mod cuda {
     pub(crate) fn alloc_async(bytes: usize) -> u64 {
         enter();
         let mut out = 0;
-        // SAFETY: the address is written, and the null stream always exists.
+        // SAFETY: the call writes to a local variable, and the null stream always exists.
         done(unsafe { sys::cuMemAllocAsync(&mut out, bytes, stream::null()) });
         out
     }
@@ -121,7 +121,7 @@ pub(crate) mod cuda {
     pub(crate) fn pinned(bytes: usize) -> *mut c_void {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the address is written.
+        // SAFETY: the call writes the address to a local variable.
         done(unsafe { sys::cuMemHostAlloc(&mut out, bytes, 0) });
         out
     }
@@ -154,7 +154,7 @@ pub(crate) mod cuda {
         properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
         enter();
         let mut out = 0;
-        // SAFETY: the properties are read.
+        // SAFETY: the call only reads the properties.
         done(unsafe { sys::cuMemCreate(&mut out, PAGE, &raw const properties, 0) });
         out
     }
@@ -168,7 +168,7 @@ pub(crate) mod cuda {
     pub(crate) fn create_stream() -> sys::CUstream {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the handle is written.
+        // SAFETY: the call writes the handle to a local variable.
         done(unsafe { sys::cuStreamCreate(&mut out, 0) });
         out
     }
@@ -182,7 +182,7 @@ pub(crate) mod cuda {
     pub(crate) fn create_event() -> sys::CUevent {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the handle is written.
+        // SAFETY: the call writes the handle to a local variable.
         done(unsafe { sys::cuEventCreate(&mut out, 0) });
         out
     }
@@ -210,7 +210,7 @@ pub(crate) mod cuda {
     pub(crate) fn create_graph() -> sys::CUgraph {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: there are no flags.
+        // SAFETY: the call has no flags, and writes to a local variable.
         done(unsafe { sys::cuGraphCreate(&mut out, 0) });
         out
     }
@@ -224,14 +224,14 @@ pub(crate) mod cuda {
     pub(crate) fn instantiate(graph: sys::CUgraph) -> sys::CUgraphExec {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the graph lives.
+        // SAFETY: the graph is live.
         done(unsafe { sys::cuGraphInstantiateWithFlags(&mut out, graph, 0) });
         out
     }
 
     pub(crate) fn launch(executable: sys::CUgraphExec) {
         enter();
-        // SAFETY: the executable graph and the null stream live.
+        // SAFETY: the executable graph and the null stream are live.
         done(unsafe { sys::cuGraphLaunch(executable, stream::null()) });
     }
 
@@ -241,7 +241,7 @@ pub(crate) mod cuda {
         done(unsafe { sys::cuGraphExecDestroy(executable) });
     }
 
-    /// The description of a one-dimensional array of floats.
+    /// Creates a one-dimensional array of floats.
     pub(crate) fn create_array(length: usize) -> sys::CUarray {
         let description = sys::CUDA_ARRAY_DESCRIPTOR {
             Width: length,
@@ -251,7 +251,7 @@ pub(crate) mod cuda {
         };
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the description is read.
+        // SAFETY: the call only reads the description.
         done(unsafe { sys::cuArrayCreate_v2(&mut out, &raw const description) });
         out
     }

@@ -1,4 +1,5 @@
-//! The caching allocator under the harness: blocks in its own layer, segments as its reserve.
+//! The caching allocator under the harness. Its blocks are in a layer of their own, and its
+//! segments are its reserve.
 
 use std::mem;
 use std::sync::LazyLock;
@@ -13,7 +14,8 @@ use gpu_leak_tests::child::Run;
 
 const LAYER: &str = "allocator:gpu-leak-kernels";
 
-/// The device of the checked bodies below. Its number is 3, to show that reports name the device.
+/// The device of the checked bodies below. Its number is 3, so that the tests can verify that
+/// reports name the device.
 fn device() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| {
         Device::embedded_with(EmbeddedConfig {
@@ -84,7 +86,7 @@ fn drops_its_device() {
     drop(take(&own, 1000));
 }
 
-/// The last buffer returns the memory and releases the context.
+/// The drop of the last buffer returns the memory and releases the context.
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]
@@ -138,7 +140,8 @@ fn pins_a_segment_with_a_tolerated_buffer() {
     mem::forget(take(&own, 1000));
 }
 
-/// All memory that the capture allocated was dropped inside it: only the graph holds its pool.
+/// All memory that the capture allocated was dropped in the capture, so only the graph holds its
+/// pool.
 fn forget_a_graph(device: &Device) {
     let (graph, ()) = Graph::capture(device, || Tensor::zeros([1000], device).map(drop))
         .expect("it can be captured");
@@ -266,7 +269,7 @@ fn on_cuda_memory_that_is_only_cached_is_no_leak() {
     checked::run("conformance::watched::drops_its_device_before_a_buffer_on_cuda").assert_clean();
 }
 
-/// No block is left, nor anything that a device could report.
+/// No block and no driver resource is left, only the pool.
 #[test]
 fn a_kept_graph_retains_its_pool() {
     let checked = run("keeps_a_graph");
