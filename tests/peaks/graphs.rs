@@ -75,7 +75,7 @@ fn allocation(graph: sys::CUgraph) -> (sys::CUgraphNode, sys::CUdeviceptr) {
     node.poolProps.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     node.bytesize = (32 * MIB) as usize;
     let none = ptr::null();
-    // SAFETY: the parameters are read, and the address is written to them.
+    // SAFETY: the call reads the parameters, and writes the address to them.
     let added = unsafe { made(|out| sys::cuGraphAddMemAllocNode(out, graph, none, 0, &mut node)) }; // graph: node
     (added, node.dptr)
 }

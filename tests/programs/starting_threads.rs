@@ -161,7 +161,7 @@ thread_local! {
 // SAFETY: all calls go to the system's allocator unchanged.
 unsafe impl GlobalAlloc for DelayingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
@@ -169,7 +169,7 @@ unsafe impl GlobalAlloc for DelayingAllocator {
         if IS_NEW.get() && DELAYS.swap(false, Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(100));
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(address, layout) }
     }
 }

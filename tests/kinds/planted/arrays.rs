@@ -23,14 +23,14 @@ fn description(
 /// An array of 1000 elements of one byte.
 pub(crate) fn of_1_dimension() -> sys::CUarray {
     let description = description(1000, 0, sys::CUarray_format::CU_AD_FORMAT_UNSIGNED_INT8, 1);
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuArrayCreate_v2(out, &raw const description)) } // leak: array_1d
 }
 
 /// An array of 64 × 32 elements of four floats.
 pub(crate) fn of_2_dimensions() -> sys::CUarray {
     let description = description(64, 32, sys::CUarray_format::CU_AD_FORMAT_FLOAT, 4);
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuArrayCreate_v2(out, &raw const description)) } // leak: array_2d
 }
 
@@ -48,14 +48,14 @@ fn floats(width: usize, height: usize, depth: usize, flags: u32) -> sys::CUDA_AR
 /// An array of 16 × 8 × 4 floats.
 pub(crate) fn of_3_dimensions() -> sys::CUarray {
     let description = floats(16, 8, 4, 0);
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuArray3DCreate_v2(out, &raw const description)) } // leak: array_3d
 }
 
 /// An array of 6 layers of 16 × 16 floats.
 pub(crate) fn layered() -> sys::CUarray {
     let description = floats(16, 16, 6, sys::CUDA_ARRAY3D_LAYERED);
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuArray3DCreate_v2(out, &raw const description)) } // leak: array_layered
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn destroy(array: sys::CUarray) {
 /// A mipmapped array of 64 × 64 floats, with three more levels.
 pub(crate) fn mipmapped() -> sys::CUmipmappedArray {
     let description = floats(64, 64, 0, 0);
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuMipmappedArrayCreate(out, &raw const description, 4)) } // leak: array_mipmapped
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn destroy_texture((texture, array): OnArray) {
 pub(crate) fn surface() -> OnArray {
     let array = layerless();
     let resource = resource(array);
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     let surface = unsafe { made(|out| sys::cuSurfObjectCreate(out, &raw const resource)) }; // leak: surface
     (surface, array)
 }
@@ -122,7 +122,7 @@ pub(crate) fn destroy_surface((surface, array): OnArray) {
 /// An array of 16 × 16 floats that kernels may write.
 fn layerless() -> sys::CUarray {
     let description = floats(16, 16, 0, sys::CUDA_ARRAY3D_SURFACE_LDST);
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuArray3DCreate_v2(out, &raw const description)) }
 }
 

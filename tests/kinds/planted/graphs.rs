@@ -10,7 +10,7 @@ use super::memory::pool_properties;
 use super::{Pointer, done, made, zeroed};
 
 pub(crate) fn graph() -> sys::CUgraph {
-    // SAFETY: there are no flags.
+    // SAFETY: the call has no flags.
     unsafe { made(|out| sys::cuGraphCreate(out, 0)) } // leak: graph
 }
 
@@ -63,7 +63,7 @@ fn with_alloc_node() -> (sys::CUgraph, Pointer) {
     node.poolProps = pool_properties();
     node.bytesize = NODE as usize;
     let dependencies = ptr::null();
-    // SAFETY: the parameters are read, and the address is written to them.
+    // SAFETY: the call reads the parameters, and writes the address to them.
     let _: sys::CUgraphNode = unsafe {
         made(|out| sys::cuGraphAddMemAllocNode(out, graph, dependencies, 0, &mut node)) // leak: graph_memory
     };

@@ -124,7 +124,7 @@ pub(crate) fn external_memory() -> sys::CUexternalMemory {
         (*parts).size = SIZE;
         from.assume_init()
     };
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuImportExternalMemory(out, &raw const from)) } // leak: external_memory
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn mapped_buffer() -> Pointer {
         (*part.as_mut_ptr()).size = 70_000;
         part.assume_init()
     };
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     let buffer =
         unsafe { made(|out| sys::cuExternalMemoryGetMappedBuffer(out, memory, &raw const part)) }; // leak: mapped_buffer
     destroy_external_memory(memory);
@@ -166,7 +166,7 @@ pub(crate) fn external_semaphore() -> sys::CUexternalSemaphore {
         (*parts).handle.fd = 0;
         from.assume_init()
     };
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuImportExternalSemaphore(out, &raw const from)) } // leak: external_semaphore
 }
 
@@ -195,7 +195,7 @@ fn exportable_pool(which: usize) -> sys::CUmemoryPool {
         [(); 2].map(|()| {
             let mut properties = pool_properties();
             properties.handleTypes = DESCRIPTOR;
-            // SAFETY: the properties are read.
+            // SAFETY: the call only reads the properties.
             let pool: sys::CUmemoryPool =
                 unsafe { made(|out| sys::cuMemPoolCreate(out, &raw const properties)) };
             pool.expose_provenance()

@@ -48,7 +48,7 @@ pub(crate) fn one_mebibyte() -> Pointer {
 
 pub(crate) fn from_explicit_pool() -> Pointer {
     let (pool, stream) = (shared_pool(), stream::null());
-    // SAFETY: the pool is kept for ever.
+    // SAFETY: the pool is never destroyed.
     unsafe { made(|out| sys::cuMemAllocFromPoolAsync(out, 4096, pool, stream)) } // leak: from_explicit_pool
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn free_per_thread(pointer: Pointer) {
 
 pub(crate) fn pool() -> sys::CUmemoryPool {
     let properties = pool_properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     unsafe { made(|out| sys::cuMemPoolCreate(out, &raw const properties)) } // leak: pool
 }
 

@@ -62,7 +62,7 @@ fn done(result: sys::CUresult) {
 ///
 /// All zeros must be a valid value of each field.
 unsafe fn zeroed<T>() -> T {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 

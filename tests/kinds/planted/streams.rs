@@ -19,7 +19,7 @@ pub(crate) fn with_priority() -> sys::CUstream {
 
 pub(crate) fn green() -> sys::CUstream {
     let context = shared_green_context();
-    // SAFETY: the green context is kept for ever.
+    // SAFETY: the green context is never destroyed.
     unsafe { made(|out| sys::cuGreenCtxStreamCreate(out, context, NON_BLOCKING, 0)) } // leak: stream_of_a_green_context
 }
 

@@ -25,7 +25,7 @@ pub(super) fn properties() -> sys::CUmemAllocationProp {
 
 pub(crate) fn physical() -> Handle {
     let properties = properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) } // leak: physical
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn reserve_rooms() {
 pub(crate) fn mapped() -> Pointer {
     let room = next_room();
     let properties = properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) }; // leak: physical_mapped
     // SAFETY: the part of the range is as large as the memory.
     done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
@@ -94,7 +94,7 @@ pub(crate) fn mapped_with_its_handle_kept() {
 pub(crate) fn retained() -> Handle {
     let room = next_room();
     let properties = properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) }; // leak: physical_retained
     // SAFETY: the part of the range is as large as the memory.
     done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
@@ -122,7 +122,7 @@ fn multicast_properties() -> sys::CUmulticastObjectProp {
 
 pub(crate) fn multicast() -> Handle {
     let properties = multicast_properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     unsafe { made(|out| sys::cuMulticastCreate(out, &raw const properties)) } // leak: multicast
 }
 

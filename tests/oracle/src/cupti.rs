@@ -171,7 +171,7 @@ impl Call<'_> {
     ///
     /// A parameter of this type must begin there.
     unsafe fn value<T: Copy>(&self, at: usize) -> T {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.parameters.add(at).cast::<T>().read_unaligned() }
     }
 
@@ -181,7 +181,7 @@ impl Call<'_> {
     ///
     /// It must be a pointer to an initialised value of this type.
     unsafe fn pointed<T: Copy>(&self, at: usize) -> Option<T> {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let pointer = self.value::<*const T>(at);
             (!pointer.is_null()).then(|| pointer.read_unaligned())
@@ -306,7 +306,7 @@ impl Call<'_> {
     ///
     /// The same as for [`Self::fact`].
     unsafe fn bytes(&self, size: Size) -> Option<u64> {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match size {
                 Size::None => Some(0),
@@ -329,7 +329,7 @@ impl Call<'_> {
     ///
     /// The same as for [`Self::fact`].
     unsafe fn place(&self, place: Place) -> Where {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match place {
                 Place::Host => Where::Host,

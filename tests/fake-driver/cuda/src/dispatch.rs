@@ -1,10 +1,11 @@
-//! One call to the driver API, which runs its body or its fault.
+//! How a call to the driver API runs: its body, or the fault planned for it.
 //!
-//! Every API function is one entry of an [`api!`] table: exported names, arguments, body.
+//! Every API function is one entry of an [`api!`] table, with its exported names, arguments and
+//! body.
 
 #![expect(
     unsafe_code,
-    reason = "out arguments are raw pointers of the C interface"
+    reason = "writes through raw pointers of the C interface"
 )]
 
 use std::cell::Cell;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::error::Error;
 use crate::fault;
 
-/// Runs one call. Every exported function calls this.
+/// Runs one call. Every exported function calls this function.
 pub(crate) fn call(name: &'static CStr, body: impl FnOnce() -> Result<(), Error>) -> u32 {
     let planned = fault::planned(name);
     let result = match planned.error {
@@ -44,7 +45,7 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T: Copy> Out<T> {
-    /// Writes the value; a null pointer is `INVALID_VALUE`.
+    /// Writes the value. Fails with `INVALID_VALUE` if the pointer is null.
     pub(crate) fn put(self, value: T) -> Result<(), Error> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -61,7 +62,8 @@ impl<T: Copy> Out<T> {
         }
     }
 
-    /// Returns the value that the caller has stored there, for arguments that are read and written.
+    /// Returns the value that the caller has stored there, for arguments that a call reads and
+    /// writes.
     pub(crate) fn value(self) -> Result<T, Error> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -70,12 +72,12 @@ impl<T: Copy> Out<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// Returns the same place as another type, for the `void*` of an attribute query.
+    /// Returns the same pointer with another type, for the `void*` of an attribute query.
     pub(crate) fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
 
-    /// Returns the place of an array's element number `index`.
+    /// Returns the pointer to the element `index` of an array.
     pub(crate) fn at(self, index: usize) -> Out<T> {
         Out(self.0.wrapping_add(index))
     }
@@ -151,7 +153,7 @@ pub(crate) struct Entry {
 }
 
 thread_local! {
-    /// The number of this thread; 0 until it is requested.
+    /// The number of this thread, or 0 before its first use.
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -1,4 +1,4 @@
-//! Events. An event is a moment in a stream, or a mark in a capture.
+//! Events. An event marks a moment in a stream, or a point in a capture.
 
 use std::time::Instant;
 

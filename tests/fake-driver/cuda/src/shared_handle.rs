@@ -1,4 +1,5 @@
-//! Data that one process passes to another: 64 opaque bytes that say which process shares what.
+//! Data that one process passes to another: 64 opaque bytes that identify the process and the
+//! shared resource.
 
 use crate::error::Error;
 
