@@ -1,4 +1,4 @@
-//! Arrays, and objects that read and write them.
+//! Arrays, and the objects by which kernels read and write them.
 
 use std::mem::MaybeUninit;
 
@@ -76,7 +76,7 @@ pub(crate) fn destroy_mipmapped(array: sys::CUmipmappedArray) {
     done(unsafe { sys::cuMipmappedArrayDestroy(array) });
 }
 
-/// An object that reads or writes an array, and the array.
+/// An object by which kernels read or write an array, and the array.
 pub(crate) type OnArray = (u64, sys::CUarray);
 
 fn resource(array: sys::CUarray) -> sys::CUDA_RESOURCE_DESC {
@@ -92,7 +92,7 @@ pub(crate) fn texture() -> OnArray {
     let resource = resource(array);
     let how = MaybeUninit::<sys::CUDA_TEXTURE_DESC>::zeroed();
     let view = std::ptr::null();
-    // SAFETY: both descriptions are read; zero is a valid value of every field of the second.
+    // SAFETY: the call only reads both descriptions, and the second may be all zeros.
     let texture = unsafe {
         made(|out| sys::cuTexObjectCreate(out, &raw const resource, how.as_ptr(), view)) // leak: texture
     };
@@ -119,7 +119,7 @@ pub(crate) fn destroy_surface((surface, array): OnArray) {
     destroy(array);
 }
 
-/// An array of 16 × 16 floats that kernels may write.
+/// An array of 16 × 16 floats that kernels may write to.
 fn layerless() -> sys::CUarray {
     let description = floats(16, 16, 0, sys::CUDA_ARRAY3D_SURFACE_LDST);
     // SAFETY: the call only reads the description.

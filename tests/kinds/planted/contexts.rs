@@ -21,9 +21,9 @@ pub(crate) fn destroy(context: sys::CUcontext) {
 /// Creates a green context with all multiprocessors of the device.
 pub(crate) fn green() -> sys::CUgreenCtx {
     let kind = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
-    // SAFETY: it writes the resource.
+    // SAFETY: the call writes the resource to a local variable.
     let mut processors = unsafe { made(|out| sys::cuDeviceGetDevResource(0, out, kind)) };
-    // SAFETY: one resource, which was just written.
+    // SAFETY: there is one resource, which was just written.
     let description =
         unsafe { made(|out| sys::cuDevResourceGenerateDesc(out, &mut processors, 1)) };
     let flags = sys::CUgreenCtxCreate_flags::CU_GREEN_CTX_DEFAULT_STREAM as u32;

@@ -21,19 +21,19 @@ pub(crate) fn destroy(graph: sys::CUgraph) {
 
 pub(crate) fn clone() -> sys::CUgraph {
     let original = graph();
-    // SAFETY: the original lives.
+    // SAFETY: the original graph is live.
     let clone = unsafe { made(|out| sys::cuGraphClone(out, original)) }; // leak: graph_clone
     destroy(original);
     clone
 }
 
-/// A graph that a capture makes.
+/// Returns a graph that a capture creates.
 pub(crate) fn captured() -> sys::CUgraph {
     let stream = super::streams::plain();
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    // SAFETY: the stream lives.
+    // SAFETY: the stream is live.
     done(unsafe { sys::cuStreamBeginCapture_v2(stream, mode) });
-    // SAFETY: it is capturing.
+    // SAFETY: the stream is capturing.
     let graph = unsafe { made(|out| sys::cuStreamEndCapture(stream, out)) }; // leak: graph_of_a_capture
     super::streams::destroy(stream);
     graph
@@ -41,7 +41,7 @@ pub(crate) fn captured() -> sys::CUgraph {
 
 pub(crate) fn executable() -> sys::CUgraphExec {
     let graph = graph();
-    // SAFETY: the graph lives.
+    // SAFETY: the graph is live.
     let executable = unsafe { made(|out| sys::cuGraphInstantiateWithFlags(out, graph, 0)) }; // leak: exec_graph
     destroy(graph);
     executable
@@ -70,13 +70,13 @@ fn with_alloc_node() -> (sys::CUgraph, Pointer) {
     (graph, node.dptr)
 }
 
-/// Launches such a graph several times and destroys it: the allocation of its last launch stays.
+/// Launches such a graph several times and destroys it. The allocation of the last launch stays.
 fn launched(flags: u64, times: usize) -> Pointer {
     let (graph, pointer) = with_alloc_node();
-    // SAFETY: the graph lives.
+    // SAFETY: the graph is live.
     let executable = unsafe { made(|out| sys::cuGraphInstantiateWithFlags(out, graph, flags)) };
     for _ in 0..times {
-        // SAFETY: the executable graph and the null stream live.
+        // SAFETY: the executable graph and the null stream are live.
         done(unsafe { sys::cuGraphLaunch(executable, stream::null()) });
     }
     // SAFETY: the null stream always exists.

@@ -21,7 +21,7 @@ pub(crate) fn one_byte() -> Pointer {
 
 pub(crate) fn pitched() -> Pointer {
     let mut pitch = 0;
-    // SAFETY: 100 bytes by 3 rows of 4-byte elements; both answers are written.
+    // SAFETY: 3 rows of 100 bytes with 4-byte elements; the call writes to two local variables.
     unsafe { made(|out| sys::cuMemAllocPitch_v2(out, &mut pitch, 100, 3, 4)) } // leak: pitched
 }
 
@@ -60,18 +60,18 @@ pub(crate) fn free_async(pointer: Pointer) {
 type AllocateAsync = unsafe extern "C" fn(*mut Pointer, usize, sys::CUstream) -> sys::CUresult;
 type FreeAsync = unsafe extern "C" fn(Pointer, sys::CUstream) -> sys::CUresult;
 
-/// Returns a function of the driver for which cudarc has no name.
+/// Returns a function of the driver that cudarc does not declare.
 fn driver_function<F: Copy>(name: &str) -> F {
     static DRIVER: OnceLock<libloading::Library> = OnceLock::new();
     let driver = DRIVER.get_or_init(|| {
         // SAFETY: the driver is loaded, because a context is current.
         unsafe { libloading::Library::new("libcuda.so.1") }.expect("the driver")
     });
-    // SAFETY: the callers below name functions with the signatures they have in `cuda.h`.
+    // SAFETY: the callers below pass the types that these functions have in `cuda.h`.
     *unsafe { driver.get::<F>(name.as_bytes()) }.expect("a function of the driver")
 }
 
-/// Uses the variant that a build with per-thread default streams calls.
+/// Calls the variant that a build with per-thread default streams would call.
 pub(crate) fn per_thread() -> Pointer {
     let allocate: AllocateAsync = driver_function("cuMemAllocAsync_ptsz");
     // SAFETY: the thread's own stream always exists.
@@ -136,7 +136,7 @@ pub(crate) fn registered() -> Box<[MaybeUninit<u8>]> {
 
 #[expect(
     clippy::boxed_local,
-    reason = "what was registered is the box's memory"
+    reason = "the box's memory was registered"
 )]
 pub(crate) fn unregister(mut buffer: Box<[MaybeUninit<u8>]>) {
     // SAFETY: `registered` registered it.

@@ -115,8 +115,8 @@ impl Descriptor3d {
             0x03 | 0x0a | 0x20 => Ok(texels * channels * 4),
             // Normalised integers. The format implies the number of channels.
             0xc0..=0xcb => Ok(texels * [1, 2, 4, 2, 4, 8][(self.format as usize - 0xc0) % 6]),
-            // Compressed blocks of 4 × 4 texels, which take eight bytes in some formats and sixteen
-            // in others.
+            // Compressed blocks of 4 × 4 texels. A block has eight bytes in some formats and
+            // sixteen in others.
             0x91..=0x9e => {
                 let block = if matches!(self.format, 0x91 | 0x92 | 0x97 | 0x98) {
                     8
