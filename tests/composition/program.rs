@@ -115,6 +115,7 @@ pub(super) enum What {
     Unscoped { body: Vec<Step> },
     /// Makes the thread outside the test run the body.
     AskNeighbour { body: Vec<Step> },
+    /// Panics.
     Panic,
 }
 

@@ -371,7 +371,7 @@ fn read_so_far() -> u64 {
 
 #[expect(
     clippy::print_stdout,
-    reason = "the parent reads the figure"
+    reason = "the test that runs this reads the figure"
 )]
 #[ignore = "leaks on purpose"]
 #[test]

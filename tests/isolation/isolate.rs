@@ -242,8 +242,8 @@ fn another_program_that_the_test_starts_isolates_its_own_tests() {
     let child = of("starts_another_checked_program").run();
     assert!(child.status.success(), "{child:#?}");
     assert!(child.stdout.contains("marked: false"), "{child:#?}");
-    // The other program isolates its own tests again, because the variable names a test of this
-    // program.
+    // The other program isolates its own tests again, because the token that it inherits is valid
+    // only for its parent process.
     assert_eq!(
         child.stdout.matches("running 1 test").count(),
         2,

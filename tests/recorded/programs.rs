@@ -1,7 +1,7 @@
 //! Small programs whose recordings on real GPUs are worth keeping: `scripts/record` runs each in a
 //! separate process. All except those in [`GPU_ONLY`] also run on the stand-in for the driver.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
+#![expect(unsafe_code, reason = "calls the driver")]
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) const ALL: [&str; 7] = [
 ];
 
 fn context() -> Arc<CudaContext> {
-    // The context is kept: releasing its last reference would free what was leaked in it.
+    // Keeps the context, because releasing its last reference would free what was leaked in it.
     let context = CudaContext::new(0).expect("device 0 has a context");
     std::mem::forget(Arc::clone(&context));
     context

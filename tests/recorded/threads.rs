@@ -50,7 +50,7 @@ fn create() -> cudarc::driver::sys::CUstream {
     stream::create(stream::StreamKind::NonBlocking).expect("a stream")
 }
 
-#[expect(unsafe_code, reason = "the driver's own call")]
+#[expect(unsafe_code, reason = "calls the driver")]
 fn destroy(taken: cudarc::driver::sys::CUstream) {
     // SAFETY: the caller created it and no longer uses it.
     unsafe { stream::destroy(taken) }.expect("a live stream");

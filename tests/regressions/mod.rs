@@ -1,9 +1,9 @@
-//! Leaks and false alarms that occurred in real programs, each reproduced in a few lines and named
-//! after its report. The maintainers' reports describe the causes.
+//! Leaks and false alarms that occurred in real programs. Each is reproduced in a few lines and
+//! named after its report. The causes are those that the maintainers reported.
 
 #![expect(
     unsafe_code,
-    reason = "the driver's own calls, as the programs made them"
+    reason = "calls the driver as the programs did"
 )]
 
 mod allocators;

@@ -136,7 +136,7 @@ pub(crate) fn registered() -> Box<[MaybeUninit<u8>]> {
 
 #[expect(
     clippy::boxed_local,
-    reason = "the box's memory was registered"
+    reason = "the registered memory belongs to the box"
 )]
 pub(crate) fn unregister(mut buffer: Box<[MaybeUninit<u8>]>) {
     // SAFETY: `registered` registered it.

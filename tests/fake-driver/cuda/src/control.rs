@@ -3,7 +3,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "exports symbols with raw arguments"
+    reason = "exports symbols of the library with raw arguments"
 )]
 
 use std::ffi::{CStr, c_char, c_int, c_void};

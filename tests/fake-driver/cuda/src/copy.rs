@@ -1,7 +1,7 @@
 //! Copies and memsets. A capture records them. Otherwise they run immediately, within the bounds of
 //! the allocations.
 
-#![expect(unsafe_code, reason = "writes to the host memory behind device addresses")]
+#![expect(unsafe_code, reason = "writes to host memory behind device addresses")]
 
 use crate::capture;
 use crate::dispatch::api;

@@ -5,7 +5,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "writes through raw pointers of the C interface"
+    reason = "writes through the raw pointers of the C interface"
 )]
 
 use std::cell::Cell;

@@ -7,7 +7,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "descriptors of files are passed as numbers"
+    reason = "descriptors of files are passed around as numbers"
 )]
 
 use std::fs::File;
