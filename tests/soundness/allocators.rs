@@ -1,6 +1,6 @@
-//! Allocators without memory, one of each kind that a check can meet: one that reports every block,
-//! one with only a probe for the sum, one that reports some of its blocks, and one that allocates
-//! whole segments and keeps them.
+//! Allocators without memory, one of each kind that a check must handle. One reports every block,
+//! one has only a probe for the sum, one reports some of its blocks, and one allocates whole
+//! segments and keeps them.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -21,19 +21,20 @@ fn fresh(bytes: u64) -> u64 {
 
 static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
 
-/// Allocates a block of an allocator that reports everything. The block is never freed by itself.
+/// Allocates a block from an allocator that reports every block. Only an explicit call frees the
+/// block.
 pub(super) fn take(bytes: u64) -> u64 {
     take_on(Place::named("reporting:0"), bytes)
 }
 
-/// Does the same on this device.
+/// Like [`take`], in this place.
 pub(super) fn take_on(place: Place, bytes: u64) -> u64 {
     let address = fresh(bytes);
     report_at(place, address, bytes);
     address
 }
 
-/// Does the same at this address.
+/// Like [`take_on`], at this address.
 pub(super) fn report_at(place: Place, address: u64, bytes: u64) {
     REPORTING.allocated(place, address, bytes);
 }

@@ -1,4 +1,4 @@
-//! Growth is judged by the sum of what every round leaves, and also by each call site separately.
+//! Growth is judged both by the sum of what each round leaves and by each call site separately.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -154,7 +154,8 @@ fn is_asked_for_two_rounds() {
     begin_round();
 }
 
-/// Two rounds were rejected with a message that says how many are necessary, and none was run.
+/// Fails unless two rounds were rejected with a message that says how many are necessary, and no
+/// round was run.
 #[track_caller]
 fn assert_refused(checked: &Checked) {
     let story = checked.story();

@@ -20,7 +20,7 @@ fn memory_that_is_not_reported_is_judged_by_the_probe_s_sum() {
     assert_leaked(&checked, "loses_what_it_does_not_report", GIB);
 }
 
-/// Two checked tests, one after the other: in the first, the allocator reports a block, which
+/// Two checked tests run one after the other. In the first, the allocator reports a block, which
 /// stays.
 mod one_after_the_other {
     use gpu_leak_check::allow;

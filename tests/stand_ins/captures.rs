@@ -1,6 +1,7 @@
-//! Captures of several streams, captures into an existing graph, and captures that are never ended.
+//! Captures of several streams, captures into an existing graph, and captures that the program
+//! never ends.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,7 +1,7 @@
 //! Reference-counted contexts: attached contexts, primary contexts, and green contexts, which are
 //! parts of primary ones.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ptr;
 
@@ -53,7 +53,7 @@ fn a_primary_context_ends_with_its_last_release_and_is_active_until_then() {
         assert!(!active());
         context();
         context();
-        // SAFETY: valid out pointers and devices that are there, here and below.
+        // SAFETY: valid out pointers and devices that exist, here and below.
         unsafe {
             let _: u64 = answer(|out| sys::cuMemAlloc_v2(out, 100));
             ok(sys::cuDevicePrimaryCtxRelease_v2(0));

@@ -1,6 +1,6 @@
-//! Several devices: their free bytes, and access from one to the other.
+//! Several devices: their free bytes, and access from one device to another.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ptr;
 

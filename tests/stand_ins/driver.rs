@@ -1,7 +1,7 @@
-//! Guarantees of the driver that cudarc's safe interface does not cover: pools and their reserve,
-//! what ends with a context, handles and addresses that are reused immediately.
+//! Behaviour of the driver that cudarc's safe interface does not cover: pools and their reserve,
+//! what ends with a context, and handles and addresses that are reused immediately.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use cudarc::driver::{result, sys};
 use gpu_leak_tests::fake::{Control, Fake};
@@ -56,7 +56,7 @@ fn a_pool_returns_unpinned_memory_at_a_synchronisation() {
             let small: u64 = answer(|out| sys::cuMemAllocAsync(out, 1, null));
             assert_eq!(pool_bytes(pool), (32 * MIB, 512));
             assert_eq!(sys::cuMemFreeAsync(small, null), CUresult::CUDA_SUCCESS);
-            // The memory is freed, but not yet seen to be complete: a trim leaves the block.
+            // The host has not yet observed that the free is complete, so a trim leaves the block.
             assert_eq!(sys::cuMemPoolTrimTo(pool, 0), CUresult::CUDA_SUCCESS);
             assert_eq!(pool_bytes(pool), (32 * MIB, 0));
             assert_eq!(sys::cuCtxSynchronize(), CUresult::CUDA_SUCCESS);
@@ -116,7 +116,7 @@ fn a_destroyed_pool_lives_on_in_its_allocations() {
     });
 }
 
-/// One object of each kind that ends with its context, and one that does not.
+/// Creates one object of each kind that ends with its context, and one that does not.
 fn make_one_of_each() {
     let null = std::ptr::null_mut();
     // SAFETY: valid out pointers.
@@ -289,7 +289,8 @@ fn a_function_is_found_by_its_plain_name_in_the_version_asked_for() {
         let create = find(c"cuCtxCreate", 12_000);
         assert_ne!(create, find(c"cuCtxCreate", 13_000));
         let allocate = find(c"cuMemAlloc", 13_000);
-        // SAFETY: the signature of `cuMemAlloc_v2`, which this is, and a valid out pointer.
+        // SAFETY: the function is `cuMemAlloc_v2`, which has this signature, and the out pointer is
+        // valid.
         let address: u64 = answer(|out| unsafe {
             let allocate: unsafe extern "C" fn(*mut u64, usize) -> CUresult =
                 std::mem::transmute(allocate);

@@ -1,6 +1,6 @@
-//! Graphs with memory nodes: how they are added and captured, and what a launch leaves live.
+//! Graphs with memory nodes: how the nodes are added and captured, and what a launch leaves live.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::mem::zeroed;
 use std::ptr;
@@ -22,8 +22,8 @@ pub(super) fn graph() -> sys::CUgraph {
     answer(|out| unsafe { sys::cuGraphCreate(out, 0) })
 }
 
-/// `CUgraphNodeParams` as 64-bit words: the kind, and from the third word on the part that depends
-/// on it.
+/// `CUgraphNodeParams` as 64-bit words: first the kind, and from the third word on the part that
+/// depends on the kind.
 fn node_params(kind: u32) -> [u64; 32] {
     let mut words = [0; 32];
     words[0] = u64::from(kind);
@@ -33,7 +33,7 @@ fn node_params(kind: u32) -> [u64; 32] {
 /// The parameters of an allocation on the first device.
 fn allocation(size: u64) -> [u64; 32] {
     let mut words = node_params(ALLOCATE);
-    // The fields stand for pinned memory without handles, on a device given by its number.
+    // These fields mean pinned memory without handles, on a device given by its number.
     (words[2], words[3], words[15]) = (1, 1, size);
     words
 }
@@ -304,7 +304,7 @@ fn a_moved_child_graph_goes_with_its_parent() {
             CUresult::CUDA_ERROR_NOT_SUPPORTED,
             "memory nodes cannot be copied"
         );
-        // The value 1 means that the graph is moved, not copied.
+        // The value 1 means that the graph is moved and not copied.
         params[3] = 1;
         ok(add(parent, &mut params));
         assert_eq!(control.live("graph").0, 1);
@@ -318,7 +318,7 @@ fn a_moved_child_graph_goes_with_its_parent() {
         destroy_exec(exec);
         destroy(parent);
         assert_eq!(control.live("graph").0, 0);
-        // SAFETY: a device that is there.
+        // SAFETY: a device that exists.
         ok(unsafe { sys::cuDeviceGraphMemTrim(0) });
         assert_eq!(graph_memory(), [0, 0]);
     });

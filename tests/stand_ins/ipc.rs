@@ -1,6 +1,6 @@
 //! Memory and events shared between processes.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
@@ -59,7 +59,7 @@ fn memory_of_another_process_takes_nothing_of_this_one_s_device() {
                 refusal(|out| sys::cuIpcOpenMemHandle_v2(out, broken, LAZY)),
                 CUresult::CUDA_ERROR_INVALID_VALUE
             );
-            // The second word identifies the process that created it.
+            // The second word identifies the process that created the handle.
             handle.reserved[8] ^= 1;
             ok(sys::cuMemFree_v2(source));
             let before = free_bytes();

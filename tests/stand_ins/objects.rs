@@ -1,6 +1,6 @@
 //! Arrays, texture and surface objects, link states, and imports from other APIs.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::mem::zeroed;
 use std::ptr;
@@ -103,7 +103,7 @@ fn planes_and_levels_belong_to_their_array() {
     });
 }
 
-/// One object of each kind that ends with its context.
+/// Creates one object of each kind that ends with its context.
 fn make_one_of_each() {
     array(CUarray_format::CU_AD_FORMAT_FLOAT, 0);
     texture();
@@ -129,12 +129,12 @@ fn make_one_of_each() {
 }
 
 fn texture() -> u64 {
-    // SAFETY: valid out pointer; the stand-in reads no description.
+    // SAFETY: a valid out pointer; the stand-in reads no description.
     answer(|out| unsafe { sys::cuTexObjectCreate(out, ptr::null(), ptr::null(), ptr::null()) })
 }
 
 fn surface() -> u64 {
-    // SAFETY: valid out pointer; the stand-in reads no description.
+    // SAFETY: a valid out pointer; the stand-in reads no description.
     answer(|out| unsafe { sys::cuSurfObjectCreate(out, ptr::null()) })
 }
 
@@ -171,7 +171,7 @@ fn a_context_takes_its_objects_with_it_however_it_ends() {
     Fake::new().here(|control| {
         context();
         let before = free_bytes();
-        // SAFETY: a device that is there.
+        // SAFETY: a device that exists.
         ok(unsafe { sys::cuDevicePrimaryCtxRelease_v2(0) });
         for end in [End::Destroy, End::Release, End::Reset] {
             // SAFETY: valid out pointers and live handles, here and below.

@@ -1,6 +1,6 @@
 //! Pools across processes: exports, imports, and the current pool of a device.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::mem::zeroed;
 use std::os::fd::FromRawFd as _;
@@ -54,7 +54,8 @@ fn an_imported_allocation_is_freed_apart_from_the_exported_one() {
         let address = from_pool(exported, 100);
         let descriptor = export(exported).expect("a pool with handles");
         let imported = import(descriptor);
-        // SAFETY: valid out pointers and live handles, and the descriptor is this test's, here and below.
+        // SAFETY: valid out pointers and live handles, and this test owns the descriptor, here and
+        // below.
         unsafe {
             drop(std::fs::File::from_raw_fd(descriptor));
             assert_ne!(imported, exported);
@@ -130,8 +131,8 @@ fn a_managed_pool_takes_nothing_of_the_device_before_it_is_used() {
     Fake::new().here(|control| {
         context();
         let before = free_bytes();
-        // SAFETY: a valid out pointer; the properties begin with the type and what handles it has, then comes where
-        // it is: bindings of different CUDA versions name these fields differently.
+        // SAFETY: a valid out pointer. The properties begin with the type of memory, the types of
+        // handles and the location, whose names depend on the CUDA version of the bindings.
         let managed = answer(|out| unsafe {
             let mut props: sys::CUmemPoolProps = zeroed();
             (&raw mut props).cast::<[i32; 4]>().write([2, 0, 1, 0]);

@@ -1,6 +1,7 @@
-//! User objects live while a caller, a graph, a clone or an executable graph refers to them.
+//! A user object lives while a caller, a graph, a clone or an executable graph has a reference to
+//! it.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ffi::c_void;
 use std::ptr;
@@ -27,7 +28,7 @@ fn create(references: u32) -> sys::CUuserObject {
     answer(|out| unsafe { sys::cuUserObjectCreate(out, data, Some(end), references, 1) })
 }
 
-/// The number of live objects, and the number of those that have ended.
+/// Returns the number of live user objects, and the number of those that have ended.
 fn counts(control: &Control) -> (u64, u32) {
     (control.live("user-object").0, ENDED.load(Ordering::Relaxed))
 }

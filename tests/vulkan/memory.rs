@@ -29,7 +29,7 @@ pub(crate) fn buffer(gpu: &Gpu, bytes: u64) -> (vk::Buffer, vk::DeviceMemory) {
     }
 }
 
-/// Creates one allocation that contains three buffers, as an allocator does.
+/// Creates three buffers in one piece of memory, as an allocator does.
 fn three_in_one(gpu: &Gpu) -> ([vk::Buffer; 3], vk::DeviceMemory) {
     let buffers = [4096, 8192, 16_384].map(|bytes| unbound(gpu, bytes));
     // SAFETY: handles of this device; the buffers do not overlap.
@@ -98,7 +98,7 @@ fn unbound_memory_is_found_if_every_run_leaves_some() {
     );
 }
 
-/// An allocator that keeps one empty block for whoever needs memory next.
+/// The empty block that an allocator keeps for the next request.
 static BLOCK: std::sync::OnceLock<vk::DeviceMemory> = std::sync::OnceLock::new();
 
 #[gpu_leak_check]
@@ -133,7 +133,7 @@ fn frees_all() {
     let gpu = gpu();
     let (buffers, memory) = three_in_one(gpu);
     let (single, of_single) = buffer(gpu, 1000);
-    // SAFETY: nothing uses them. Null is allowed.
+    // SAFETY: nothing uses the buffers, and null is allowed.
     unsafe {
         for buffer in buffers.into_iter().chain([single, vk::Buffer::null()]) {
             gpu.device.destroy_buffer(buffer, None);
@@ -166,7 +166,7 @@ fn takes_a_page_through_cubecl() {
     cubecl_runtime::memory_management::reserve();
 }
 
-/// Allocates as burn's backends on wgpu do: a page is a buffer.
+/// The test allocates like burn's backends on wgpu, where a page is a buffer.
 #[test]
 fn a_buffer_of_a_known_allocator_is_inconclusive_without_a_probe() {
     let Some(checked) = run("memory::takes_a_page_through_cubecl") else {

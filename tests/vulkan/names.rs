@@ -49,7 +49,7 @@ fn destroys_what_it_has_named() {
     let named = fence(gpu(), "upload");
     // SAFETY: nothing uses it.
     unsafe { gpu().device.destroy_fence(named, None) };
-    // lavapipe's handles are addresses: this one has very likely the same.
+    // lavapipe's handles are addresses, so the next fence very likely has the same one.
     fence(gpu(), "");
 }
 
