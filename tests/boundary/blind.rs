@@ -1,4 +1,5 @@
-//! A check that cannot see the driver is never clean: what it reports, and when its test fails.
+//! A check that cannot see the driver is never clean. These tests verify what it reports, and when
+//! its test fails.
 
 #![expect(unsafe_code, reason = "calls functions of the driver by address")]
 

@@ -63,14 +63,12 @@ pub(super) fn destroy_context(context: sys::CUcontext) {
         .expect("a live context");
 }
 
-/// Retains the primary context of device 0.
 pub(super) fn retain_primary() {
     result::init().expect("a driver");
     // SAFETY: the device exists, and the context is not used.
     unsafe { result::primary_ctx::retain(0) }.expect("a primary context");
 }
 
-/// Releases the primary context of device 0.
 pub(super) fn release_primary() {
     // SAFETY: retained by `retain_primary`, whose caller no longer uses it.
     unsafe { result::primary_ctx::release(0) }.expect("a retained context");

@@ -143,7 +143,8 @@ fn uses_another_library(library: &libloading::Library) {
     destroy_handle(library, std::hint::black_box(handle));
 }
 
-/// A function whose stack contains the function names of cubecl's allocator.
+/// A function with the path of one in cubecl's allocator, by which the harness recognises that
+/// allocator in a stack.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]

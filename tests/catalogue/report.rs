@@ -12,7 +12,7 @@ use crate::table::{Held, Named, Row};
 /// The number of locations in a finding that a reader is assumed to look at.
 const MOST_LOCATIONS: usize = 12;
 
-/// The files that contain programs, by their module.
+/// The source files of the programs, by module.
 const SOURCES: &[(&str, &str)] = &[
     ("aside::collections", include_str!("aside/collections.rs")),
     ("aside::flow", include_str!("aside/flow.rs")),
@@ -158,7 +158,7 @@ fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a s
 
 /// Returns the places that a text names, in order.
 fn locations(text: &str) -> Vec<Location> {
-    // Source lines are shown with this mark.
+    // Reports quote source lines with this mark.
     let told = text.lines().filter(|line| !line.contains(" | "));
     let mut file = String::new();
     let mut all = Vec::new();
@@ -169,7 +169,7 @@ fn locations(text: &str) -> Vec<Location> {
 }
 
 /// Adds the places in a line such as `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A
-/// place in the file of the innermost quoted line has its line alone.
+/// place in the file of the innermost quoted line is named without its file.
 fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
     // The name of a wrapper may come after the line.
     let mut is_heading = text.starts_with("  -->") || text.starts_with("  :::");

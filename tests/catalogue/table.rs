@@ -63,7 +63,7 @@ pub(crate) enum Shape {
     Replaced,
     /// The reset of a pool loses blocks.
     Reset,
-    /// Each call leaves one resource more.
+    /// Each call leaves one more resource.
     Growth,
     /// A context or parent ends before its child.
     ParentFirst,
@@ -85,9 +85,9 @@ const SHAPES: usize = Shape::SwappedOut as usize + 1;
 /// A program and what its report must say.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// The path of its module.
+    /// The path of the program's module.
     pub(crate) program: &'static str,
-    /// The shape of its mistake; `None` if it makes none.
+    /// The shape of the program's mistake, or `None` if it has none.
     pub(crate) shape: Option<Shape>,
     /// The function that contains the mistake.
     pub(crate) owner: Option<&'static str>,
@@ -103,7 +103,7 @@ pub(crate) struct Row {
 
 type Left = &'static [(FindingKind, Kind, u64, u64)];
 
-/// A program with a mistake of this shape in the function `owner`, which leaves `left`.
+/// The row of a program with a mistake of this shape in the function `owner`, which leaves `left`.
 pub(crate) const fn faulty(shape: Shape, owner: &'static str, left: Left) -> Row {
     Row {
         shape: Some(shape),
@@ -112,7 +112,7 @@ pub(crate) const fn faulty(shape: Shape, owner: &'static str, left: Left) -> Row
     }
 }
 
-/// A program without a mistake.
+/// The row of a program without a mistake.
 pub(crate) const fn correct(left: Left) -> Row {
     Row {
         program: "",
@@ -260,7 +260,7 @@ fn the_tables_have_every_program_once() {
     }
 }
 
-/// The number of rows with a mistake, and without one.
+/// Returns the number of rows with a mistake, and of rows without one.
 fn mistakes(rows: &[Row]) -> (usize, usize) {
     let with = rows.iter().filter(|row| row.shape.is_some()).count();
     (with, rows.len() - with)

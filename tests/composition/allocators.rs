@@ -19,7 +19,7 @@ pub(super) enum Allocator {
     Placed,
     /// Reports some of its blocks. Its probe knows the sum of all blocks.
     Partly,
-    /// Reports every block, and allocates whole segments for them.
+    /// Reports every block, and allocates whole segments for its blocks.
     Pool,
 }
 
@@ -35,7 +35,7 @@ impl Allocator {
         }
     }
 
-    /// Returns one of the allocator's two places; allocators with a probe have only one.
+    /// Returns one of the allocator's two places. Allocators with a probe have only one place.
     pub(super) fn place(self, number: u8) -> Place {
         let names = match self {
             Self::Reporting | Self::Second | Self::Placed => ["device:0", "device:1"],
@@ -45,7 +45,8 @@ impl Allocator {
         Place::named(names[usize::from(number % 2)])
     }
 
-    /// The number of that place: always 0 for an allocator with a single place.
+    /// The number of the place that [`Self::place`] returns. It is always 0 for an allocator with
+    /// one place.
     pub(super) const fn place_number(self, number: u8) -> u8 {
         match self {
             Self::Reporting | Self::Second | Self::Placed => number % 2,
@@ -87,8 +88,8 @@ impl Allocator {
     }
 }
 
-/// The allocator's own files, which a report skips when it looks for the program's line. The file
-/// of the call site is not among them.
+/// The allocators' own files, which a report skips when it looks for the program's line. The file
+/// of the call sites is not among them.
 const OWN_SOURCES: &[&str] = &["composition/allocators.rs", "composition/run.rs"];
 
 static REPORTING: Source = Source::new("reporting", OWN_SOURCES);

@@ -24,10 +24,10 @@ use gpu_leak_tests::child;
 
 /// The number of programs in an ordinary run of the tests.
 const PROGRAMS: u64 = 10_000;
-/// The most programs that one process runs, because the harness remembers each leak until the
-/// process ends.
+/// The maximum number of programs that one process runs. It is limited because the harness
+/// remembers each leak until the process ends.
 const IN_ONE_PROCESS: u64 = 5_000;
-/// The most failing programs that one process prints.
+/// The maximum number of failing programs that one process prints.
 const PRINTED: usize = 3;
 /// The first seed.
 const SEED: u64 = 0x6c65_616b;
@@ -71,8 +71,8 @@ fn random_compositions_of_checks_agree_with_the_model() {
 /// Runs this number of programs in a separate process, and returns its output if one of them
 /// failed.
 ///
-/// The test is not selected by its exact name: in a process that runs a single test, everything
-/// belongs to that test.
+/// The command line does not select the test by its exact name, because in a process that runs a
+/// single test, everything belongs to that test.
 fn run_process(seed: u64, count: u64) -> Option<String> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(env::current_exe().expect("the path of this program"));

@@ -58,7 +58,7 @@ impl Amount {
 /// An allocator and one of its places.
 type Class = (Allocator, u8);
 
-/// A layer in a place, to which a tolerance applies.
+/// A layer and a place. A tolerance applies to each such pair.
 type Layer = (&'static str, String);
 
 /// The blocks that the runs of a session left behind at one call site.
@@ -68,7 +68,7 @@ struct Group {
     left: Vec<Amount>,
     /// For each run, the amount that was still live at the end of the last run.
     kept: Vec<Amount>,
-    /// After each run, the amount that was live of this run and of the earlier ones.
+    /// After each run, the amount from this run and all earlier runs that was still live.
     level: Vec<Amount>,
     /// Whether a nested check failed because of some of these blocks and so ended a run.
     is_settled: bool,
@@ -96,7 +96,7 @@ impl Group {
         self.kept.iter().map(of_run).collect()
     }
 
-    /// Whether two runs, including the last, left some of these blocks for good.
+    /// Whether at least two runs, including the last, left some of these blocks for good.
     fn repeats(&self) -> bool {
         repeats(
             &self
@@ -160,7 +160,7 @@ struct View<'a> {
 fn session_violations(trace: &Trace, number: usize) -> Vec<String> {
     let session = &trace.sessions[number];
     let Some(view) = View::of(trace, number) else {
-        // This is a warm-up run that panicked, or a scope that was never finished.
+        // There is no report of a warm-up run that panicked, or of a scope that was never finished.
         return Vec::new();
     };
     let Some(report) = &session.report else {
@@ -289,7 +289,7 @@ impl<'a> View<'a> {
         self.judged[run].began
     }
 
-    /// Returns the judged run of this check that allocated a block, if there is one.
+    /// Returns the judged run of this check in which the block was allocated, if there is one.
     fn run_of(&self, block: &Block) -> Option<usize> {
         match block.owner {
             Owner::Run(owner) => {
@@ -337,7 +337,8 @@ impl<'a> View<'a> {
             let group = groups.entry(key).or_insert_with(|| Group::new(runs));
             group.is_settled |= settled.iter().any(|finding| {
                 let is_here = is_of(finding, key.0);
-                // A finding confirmed by layer, place and kind stands for other call sites, too.
+                // A finding that is confirmed by layer, place and kind also covers other call
+                // sites.
                 let is_of_class = finding.kind == FindingKind::Grew || is_of_three_runs(finding);
                 is_here && (is_of_class || site_of(finding) == Some(block.site))
             });
@@ -361,8 +362,8 @@ impl<'a> View<'a> {
         inner.filter(|_| self.judged[0].panicked)
     }
 
-    /// Whether the first run may have ended by the panic of a nested check that nothing in between
-    /// caught.
+    /// Whether the panic of this nested check may have ended the first run, because nothing in
+    /// between caught it.
     fn may_have_ended_by(&self, inner: &Session) -> bool {
         let mut session = inner;
         loop {
@@ -477,7 +478,7 @@ fn is_confirming(trace: &Trace, session: &Session) -> bool {
 
 /// The bytes that the runs of a session leaked in one layer and one place.
 struct Lost {
-    /// For each run, the minimum that is confirmed at its call sites.
+    /// For each run, the minimum number of bytes that are confirmed at call sites.
     least: Vec<u64>,
     /// For each run, all bytes that it left for good at the call sites of a leak.
     most: Vec<u64>,
@@ -520,8 +521,8 @@ struct Expected {
     tolerated: BTreeSet<Layer>,
     /// Places whose one-time set-up is also within the tolerance.
     tolerated_once: BTreeSet<Layer>,
-    /// The allocators and places where a leak at one call site explains what the runs left at
-    /// others, which may be omitted.
+    /// The allocators and places where a leak at one call site explains what the runs left at other
+    /// call sites. The report may omit the latter.
     confirmed: BTreeSet<Class>,
 }
 

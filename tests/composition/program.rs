@@ -1,4 +1,5 @@
-//! A random program: the body of a checked test as a tree of steps, and its generator.
+//! Random programs: the body of a checked test as a tree of steps, and the generator of such
+//! bodies.
 
 use std::fmt;
 
@@ -49,7 +50,7 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Always,
-    /// Has an effect in this execution only, counted from 1.
+    /// Has an effect only in this execution. Executions are counted from 1.
     Only(u32),
     /// Has an effect in all executions but the first.
     Later,
@@ -188,7 +189,8 @@ pub(super) fn generate(seed: u64) -> Program {
 #[derive(Clone, Copy, Default)]
 struct Surroundings {
     depth: usize,
-    /// Whether the step is outside every scope, or on a thread that only runs plain steps.
+    /// Whether the step must be a plain one, because it is outside every scope or on another
+    /// thread.
     is_plain: bool,
     /// Whether the step runs on the thread outside the test.
     is_neighbours: bool,

@@ -1,4 +1,4 @@
-//! Runs a program with the real harness, and records what it does.
+//! Runs a program with the real harness, and records what the program does.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -149,7 +149,8 @@ fn reports(directory: &Path) -> Vec<Report> {
     // Empties the file, so that the next program reads only its own reports.
     let opened = OpenOptions::new().write(true).open(&file);
     opened.and_then(|file| file.set_len(0)).expect("a run file");
-    // Not deserialised as a `Record`: serde would buffer a copy before it knows the variant.
+    // Parses the lines as reports, because for a `Record` serde would buffer a copy before it knows
+    // the variant.
     let verdicts = lines
         .lines()
         .filter(|line| line.contains(r#""record":"verdict""#));

@@ -153,7 +153,6 @@ fn site_23(work: &mut dyn FnMut()) {
     done(23);
 }
 
-/// The number of call sites.
 pub(super) const SITES: usize = ALL.len();
 
 const ALL: [Site; 24] = [

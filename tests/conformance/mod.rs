@@ -26,7 +26,7 @@ fn embedded(policy: Policy) -> Device {
     .expect("an embedded device")
 }
 
-/// Returns `None` on a machine without a GPU.
+/// Opens device 0 with this policy. Returns `None` on a machine without a GPU.
 fn cuda(policy: Policy) -> Option<Device> {
     Device::cuda_with(CudaConfig { ordinal: 0, policy }).ok()
 }

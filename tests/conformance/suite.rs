@@ -1,4 +1,4 @@
-//! The guarantees that every allocator must give.
+//! The guarantees that every allocator of the workloads must give.
 
 use std::panic::Location;
 use std::thread;

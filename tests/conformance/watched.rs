@@ -55,8 +55,8 @@ fn keeps_nothing() {
     drop(buffers);
 }
 
-/// The process keeps this device: if its last holder dropped it, what the tests leaked would be
-/// freed with the device.
+/// Returns a device that the process keeps. If its last owner dropped it, everything that the tests
+/// have leaked would be freed with it.
 fn cuda() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::cuda(0).expect("device 0"));
     &DEVICE
@@ -213,7 +213,7 @@ fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
     assert_eq!(finding.layer.to_string(), LAYER, "{story}");
     assert_eq!(finding.place.to_string(), "embedded:3", "{story}");
     assert_eq!(finding.resource, Some(Kind::Block), "{story}");
-    // Blocks of 1024 bytes for requests of 1000: what the allocator counts as allocated.
+    // For a request of 1000 bytes, the allocator counts a block of 1024 bytes as allocated.
     assert_eq!((finding.count, finding.bytes), (2, 2048), "{story}");
     let user = &finding.site.frames[finding.site.user.expect("the line that took them")];
     assert_eq!(
@@ -245,7 +245,7 @@ fn memory_that_is_only_cached_is_no_leak() {
     run("drops_its_device_before_a_buffer").assert_clean();
 }
 
-/// The driver has allocated the whole segment, but only its block is reported.
+/// The driver has allocated a whole segment, but only the block in it is reported.
 #[test]
 fn on_cuda_a_kept_buffer_is_reported_once_by_the_allocators_layer() {
     let checked = checked::run("conformance::watched::keeps_a_buffer_on_cuda");

@@ -1,5 +1,5 @@
-//! Resources that libraries allocate for a test are found and attributed to the test's line. Every
-//! kind of resource that a single call creates is in [`kinds`](crate::kinds).
+//! Resources that libraries create for a test are found and attributed to the line of the test. All
+//! resources that a single call creates are in [`kinds`](crate::kinds).
 
 mod planted;
 

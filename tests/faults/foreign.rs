@@ -1,4 +1,4 @@
-//! Each driver function that the harness calls fails: at its first call, at later calls, and then
+//! Each driver function that the harness calls fails in turn: at its first call, at its second, and
 //! at every call.
 
 use gpu_leak_tests::checked;

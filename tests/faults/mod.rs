@@ -80,7 +80,7 @@ fn assert_not_blamed(checked: &Checked, may_keep: bool, fault: &str) {
     }
 }
 
-/// Fails unless a check without a result says what is wrong and what to do.
+/// Fails unless the report of a check without a result says what is wrong and what to do.
 #[track_caller]
 fn assert_explained(checked: &Checked, fault: &str) {
     let story = checked.story();

@@ -1,4 +1,4 @@
-//! The operating system fails: threads, files, memory maps, the environment.
+//! Failures of the operating system: threads, files, memory maps and the environment.
 
 #![expect(unsafe_code, reason = "sets limits of the process")]
 

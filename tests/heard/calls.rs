@@ -448,7 +448,7 @@ fn contexts(driver: &Driver<'_>, primary: u64) {
         ("cuDevicePrimaryCtxReset", 1),
         ("cuDevicePrimaryCtxReset_v2", 1),
     ] {
-        // The first device's primary context was retained above.
+        // The primary context of the first device was retained above.
         driver.make("cuDevicePrimaryCtxRetain", &[1]);
         let second = driver.make("cuDevicePrimaryCtxRetain", &[1]);
         driver.call("cuCtxSetCurrent", &[second]);

@@ -136,7 +136,7 @@ impl Driver<'_> {
         self.assert_agreed(name);
     }
 
-    /// Calls a function that returns a value through its first parameter.
+    /// Calls a function that returns a value through its first parameter, and returns that value.
     #[track_caller]
     fn make(&self, name: &str, arguments: &[u64]) -> u64 {
         let mut answer = 0_u64;

@@ -323,7 +323,7 @@ fn unreadable() -> [u64; 2] {
 #[test]
 fn kept_beside_unreadable_memory() {
     let mut kept = UNREADABLE.lock().unwrap();
-    // These include values that are not addresses.
+    // Adds values that are not addresses.
     kept.extend([1, u64::MAX, u64::MAX - 7, 1 << 47, 0x7fff_ffff_f000]);
     kept.extend(unreadable());
     kept.push(taken());

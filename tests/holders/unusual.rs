@@ -402,7 +402,7 @@ extern "C" fn waits_on_its_own_stack() {
     black_box(&kept);
 }
 
-/// Runs until the function waits on this stack.
+/// Runs a function on this stack until it waits there.
 #[inline(never)]
 fn run_on(stack: *mut c_void, bytes: usize) {
     // SAFETY: `getcontext` fills in the zeroed contexts. The new context runs on a stack that
@@ -501,7 +501,7 @@ fn searching() -> impl Iterator<Item = i32> {
 
 #[expect(
     clippy::print_stdout,
-    reason = "the figure is for the test that runs this"
+    reason = "the test that runs this reads the figure"
 )]
 #[ignore = "leaks on purpose"]
 #[test]

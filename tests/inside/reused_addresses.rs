@@ -1,4 +1,4 @@
-//! An allocator that reports a live address again has not freed the block that was there.
+//! If an allocator reports a live address again, it has not freed the block at that address.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -235,7 +235,7 @@ fn leaks_of_an_inner_check_count_for_the_outer_if_its_panic_was_caught() {
     );
 }
 
-/// Every second test leaks, on its own threads.
+/// Every second check leaks, on its own threads.
 #[gpu_leak_check(parallel, confirm = false)]
 #[ignore = "needs the ones beside it"]
 #[test]

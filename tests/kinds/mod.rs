@@ -110,7 +110,7 @@ fn leaves_it_to_the_context() {
     contexts::destroy(own);
 }
 
-/// Runs a child process for a row on this machine's GPU if there is one, otherwise on the stand-in.
+/// Runs a row in a child process, on this machine's GPU if there is one, otherwise on the stand-in.
 /// Returns `None` if the GPU cannot run the row.
 fn run(child: &str, name: &str) -> Option<Checked> {
     let test = format!("kinds::{child}");

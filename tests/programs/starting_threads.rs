@@ -22,7 +22,7 @@ use gpu_leak_check::{Check, Place, Scope};
 
 const ROUNDS: usize = 1000;
 
-/// An allocator of which only the sum is known.
+/// An allocator that reports only the sum of its bytes.
 struct Silent;
 
 static SUM: AtomicU64 = AtomicU64::new(4096);
@@ -94,7 +94,7 @@ fn move_the_sum(round: usize) {
     MOVED.store(round, Ordering::SeqCst);
 }
 
-/// In each round, a thread is started at about the moment when its check begins.
+/// In each round, a thread starts at about the moment when the round's check begins.
 fn beside_a_thread_that_starts() {
     let checks = thread::spawn(|| (1..=ROUNDS).for_each(check));
     for round in 1..=ROUNDS {

@@ -83,7 +83,7 @@ fn recordings() -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A readable summary, with one line for each fact.
+/// Returns a readable summary, with one line for each fact.
 fn summary(replay: &Replay) -> String {
     let mut text = String::new();
     let header = &replay.header;

@@ -23,7 +23,7 @@ fn a_replay_judges_eight_racing_threads_alike() {
     assert_eq!(kept, THREADS as u64);
 }
 
-/// Uses streams, because another thread may get a stream's handle as soon as it is destroyed.
+/// Uses streams, because another thread may get the handle of a destroyed stream immediately.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]

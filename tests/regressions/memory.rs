@@ -92,7 +92,7 @@ fn leaks_a_little() {
     allocate(767);
 }
 
-/// The largest leak of that series: one page.
+/// The largest leak in the same series of reports: one page.
 /// <https://github.com/NVIDIA/cccl/issues/1897>
 #[test]
 fn cccl_1897_a_leak_of_2_mib() {

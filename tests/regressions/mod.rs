@@ -48,7 +48,7 @@ fn of_kind(checked: &Checked, kind: Kind) -> &Finding {
     finding
 }
 
-/// Fails unless a leak of this kind, count and size was found, and nothing else.
+/// Fails unless the only finding is a leak of this kind, count and size.
 #[track_caller]
 fn assert_only_leak(checked: &Checked, kind: Kind, count: u64, bytes: u64) {
     let finding = of_kind(checked, kind);

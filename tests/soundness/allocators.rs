@@ -92,7 +92,7 @@ impl Probe for Sum {
         self.name
     }
 
-    /// There is no place before the first use, because every test of this program reads the probe.
+    /// Returns no place before the first use, because every check of this program reads the probe.
     fn places(&self) -> Vec<Place> {
         match self.allocated.load(Ordering::Relaxed) {
             0 => Vec::new(),
@@ -123,12 +123,12 @@ impl Probe for Sum {
 pub(super) static SILENT: Sum = Sum::new("silent", "silent:0", true);
 gpu_leak_check::probe!(&SILENT);
 
-/// An allocator that reports some of its blocks, and has no reserve.
+/// An allocator that reports only some of its blocks, and has no reserve.
 pub(super) static PARTLY: Sum = Sum::new("partly", "partly:0", false);
 gpu_leak_check::probe!(&PARTLY);
 static PARTLY_REPORTED: Source = Source::new("partly", OWN_SOURCES);
 
-/// Allocates a block that is reported, and never frees it.
+/// Allocates a block of [`PARTLY`] that is reported, and never frees it.
 pub(super) fn lose_reported(bytes: u64) -> u64 {
     let address = fresh(bytes);
     PARTLY.take(bytes);
@@ -136,7 +136,7 @@ pub(super) fn lose_reported(bytes: u64) -> u64 {
     address
 }
 
-/// Allocates a block that is reported, and frees it.
+/// Allocates a block of [`PARTLY`] that is reported, and frees it.
 pub(super) fn borrow_reported(bytes: u64) {
     PARTLY_REPORTED.freed(lose_reported(bytes));
     PARTLY.give_back(bytes);

@@ -256,7 +256,7 @@ fn a_block_does_not_confirm_while_its_test_does() {
     );
 }
 
-/// A thread that waits for its work.
+/// A thread that waits for requests.
 struct Worker {
     work: Sender<u64>,
     thread: JoinHandle<()>,

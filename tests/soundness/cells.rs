@@ -59,7 +59,7 @@ pub(super) const CONFIRMED: [Cell; 11] = [
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
-/// The cells of a test with `confirm = false`, and of an asserted scope: one run decides.
+/// The cells of a test with `confirm = false`, and of an asserted scope. A single run decides.
 pub(super) const UNCONFIRMED: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "leaked", "the one run left it"),

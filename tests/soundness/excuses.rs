@@ -259,7 +259,7 @@ fn the_tolerance_applies_to_the_leaks_of_each_run_separately() {
     );
 }
 
-/// This is not a checked test, because what existed before the scope must not be its finding.
+/// The test itself has no check, which would report the segment from before the scope.
 #[ignore = "needs a process of its own"]
 #[test]
 fn puts_a_block_into_an_old_segment_and_takes_a_new_one() {

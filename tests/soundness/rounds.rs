@@ -12,8 +12,8 @@ use super::{MIB, assert_verdict, of, run};
 
 static ROUNDS: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the number of the current round of this process's only check, counted from 1. Allocates
-/// something, so that the check measures.
+/// Returns the number of the current round of this process's only check, counted from 1. Also
+/// reports an allocation, because a check without any event has measured nothing.
 #[expect(clippy::print_stderr, reason = "the parent counts the rounds")]
 fn begin_round() -> u32 {
     eprintln!("a round");

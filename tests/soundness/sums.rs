@@ -1,4 +1,4 @@
-//! Allocators with a probe for the sum, which report some of their blocks or none.
+//! Allocators with a probe for the sum. They report some of their blocks, or none.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};

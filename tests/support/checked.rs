@@ -38,7 +38,7 @@ impl Checked {
         report
     }
 
-    /// Fails unless the test passed with this verdict and without a message about it.
+    /// Fails unless the test passed and all its checks were clean.
     ///
     /// # Panics
     ///

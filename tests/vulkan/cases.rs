@@ -17,7 +17,7 @@ use super::{WORKS, found_with, is_clean};
 /// An expected finding: kind, count, bytes and line.
 type Expected = (Kind, u64, u64, Code);
 
-/// A file, and the beginning of the line.
+/// A file, and the beginning of a line in it.
 type Code = (&'static str, &'static str);
 
 const THIS: &str = "tests/vulkan/cases.rs";
@@ -118,7 +118,7 @@ impl Block {
         }
     }
 
-    /// Frees the memory if no range of it is in use.
+    /// Frees the memory if none of its ranges is in use.
     fn clean_up(self, gpu: &Gpu) {
         if let [_] = self.free[..] {
             // SAFETY: nothing uses it.

@@ -149,7 +149,8 @@ fn freed_memory_is_clean_and_null_may_be_freed() {
     is_clean("memory::frees_all");
 }
 
-/// A function whose stack contains the function names of cubecl's allocator.
+/// A function with the path of one in cubecl's allocator, by which the harness recognises that
+/// allocator in a stack.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]

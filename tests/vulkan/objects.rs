@@ -91,7 +91,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Destroys these objects. Nothing may use them any more.
+    /// Destroys these objects, which nothing may use any more.
     pub(crate) fn destroy(&self) {
         let device = &gpu().device;
         // SAFETY: the objects belong to this device, and are destroyed only once.
@@ -473,7 +473,7 @@ impl Row {
     }
 }
 
-/// The rows that this machine can run.
+/// Returns the rows that this machine can run.
 pub(crate) fn planted() -> impl Iterator<Item = &'static Row> {
     let can = |row: &&Row| row.needs.is_none_or(|needs| gpu().has(needs));
     ROWS.iter().filter(can)

@@ -119,7 +119,8 @@ fn the_layer_reports_nothing_about_a_device_that_is_never_destroyed() {
     }
 }
 
-/// If the device and the instance are destroyed, the layer names what is left by its handle.
+/// If the device and the instance are destroyed, the layer names each object that is left, by its
+/// handle.
 #[test]
 fn the_layer_names_handles_when_the_device_is_destroyed() {
     let Some(version) = layer_version() else {

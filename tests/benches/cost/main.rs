@@ -31,7 +31,7 @@ use crate::worker::Worker;
 
 /// The number of counted blocks of each variant.
 const BLOCKS: usize = 30;
-/// The number of blocks before the first one that counts.
+/// The number of blocks of each variant before the first one that counts.
 const WARM_UP: usize = 4;
 /// The number of pairs of calls in a block. A block takes some milliseconds.
 const PAIRS: u64 = 2000;
@@ -164,7 +164,8 @@ fn paused(plain: &mut Worker) -> Result<Samples, String> {
     Ok(samples)
 }
 
-/// Gives the same order to each worker in turn, block by block, each block on one processor.
+/// Gives the same order to each worker in turn, block by block. All workers run a block on the same
+/// processor.
 fn interleaved(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
     in_turn(workers, order, &processor::usable())
 }
@@ -218,7 +219,7 @@ fn whole_processes(environment: &[(String, OsString)]) -> Result<(Samples, Sampl
             let output = command.output().map_err(|error| error.to_string())?;
             let nanoseconds = start.elapsed().as_nanos() as f64;
             let told = String::from_utf8_lossy(&output.stdout);
-            // compute-sanitizer writes its own output to the same pipe.
+            // Skips the output of compute-sanitizer, which writes to the same pipe.
             let inside = told.lines().find_map(|line| line.parse().ok());
             let Some(inside) = inside.filter(|_| output.status.success()) else {
                 return Err(format!("{command:?} ended with {}: {told}", output.status));

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The way in which a process is observed.
+/// How a process is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
     /// Not observed: the wrappers only forward calls.

@@ -20,7 +20,7 @@ pub(crate) struct Results {
     pub(crate) pool: Samples,
     /// Nanoseconds per pair.
     pub(crate) event: Samples,
-    /// Nanoseconds per pair, on sixteen threads at once.
+    /// Nanoseconds per pair of calls to the pool, on sixteen threads at once.
     pub(crate) of_threads: Samples,
     /// Nanoseconds per pair, on sixteen threads at once without a tool: first without a pause, then
     /// with a pause before each call.

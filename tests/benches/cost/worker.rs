@@ -98,7 +98,6 @@ impl Drop for Worker {
     }
 }
 
-/// Returns the path of this executable.
 pub(crate) fn this_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| error.to_string())
 }

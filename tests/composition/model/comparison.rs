@@ -77,7 +77,7 @@ impl View<'_> {
         }
     }
 
-    /// Fails unless everything that was left is reported.
+    /// Fails unless the report contains everything that was left.
     pub(super) fn check_left(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
         if self.rounds <= 1 {
             for ((class, site), group) in &self.groups {
@@ -132,7 +132,7 @@ impl View<'_> {
     /// although call sites are distinguished.
     pub(super) fn check_findings(&self, report: &Report, wrong: &mut Vec<String>) {
         if self.judged[0].panicked || self.body_failed() {
-            // The findings may include those of the check that ended this one.
+            // The report may also contain findings of the nested check that ended this one.
             return;
         }
         let mut leaked: BTreeMap<(Class, u8), Amount> = BTreeMap::new();

@@ -60,7 +60,7 @@ mod condvar {
         WAITS.get()
     }
 
-    /// Resets the count.
+    /// Resets the count of waits.
     pub(crate) fn waits_anew() {
         WAITS.set(0);
     }

@@ -36,7 +36,7 @@ pub(crate) fn destroy_green(context: sys::CUgreenCtx) {
     done(unsafe { sys::cuGreenCtxDestroy(context) });
 }
 
-/// A green context that is created once and kept.
+/// Returns a green context that is created once and kept.
 pub(crate) fn shared_green_context() -> sys::CUgreenCtx {
     static CONTEXT: OnceLock<usize> = OnceLock::new();
     let context = *CONTEXT.get_or_init(|| green().expose_provenance());

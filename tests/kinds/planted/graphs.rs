@@ -55,7 +55,7 @@ pub(crate) fn destroy_executable(executable: sys::CUgraphExec) {
 /// The number of bytes that the node below allocates.
 pub(crate) const NODE: u64 = 3000;
 
-/// A graph whose only node allocates memory, and the address of that memory.
+/// Returns a graph whose only node allocates memory, and the address of that memory.
 fn with_alloc_node() -> (sys::CUgraph, Pointer) {
     let graph = graph();
     // SAFETY: zero is a valid value of every field.
@@ -90,7 +90,7 @@ pub(crate) fn memory() -> Pointer {
     launched(0, 1)
 }
 
-/// Each launch frees the previous launch's allocation; nothing frees that of the last launch.
+/// Each launch frees the allocation of the previous one. Nothing frees that of the last launch.
 pub(crate) fn auto_freed_memory() -> Pointer {
     launched(AUTO_FREE, 3)
 }

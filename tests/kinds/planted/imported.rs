@@ -108,7 +108,7 @@ pub(crate) fn physical() -> virtual_memory::Handle {
     unsafe { made(|out| sys::cuMemImportFromShareableHandle(out, handle, DESCRIPTOR)) } // leak: physical_imported
 }
 
-/// A descriptor in the form that the driver expects.
+/// Returns a descriptor as the pointer that the driver expects.
 fn as_handle(descriptor: &OwnedFd) -> *mut c_void {
     ptr::without_provenance_mut(descriptor.as_raw_fd() as usize)
 }
@@ -227,7 +227,7 @@ pub(crate) fn no_pool_import() -> Option<String> {
     })
 }
 
-/// An imported pool, created once and kept.
+/// Returns an imported pool, which is created once and kept.
 fn shared_import() -> sys::CUmemoryPool {
     static POOL: OnceLock<usize> = OnceLock::new();
     let pool = *POOL.get_or_init(|| import_pool(exportable_pool(0)).expose_provenance());

@@ -104,7 +104,7 @@ pub(crate) fn destroy_pool(pool: sys::CUmemoryPool) {
     unsafe { mem_pool::destroy(pool) }.expect("a pool");
 }
 
-/// A pool that is created once and kept.
+/// Returns a pool that is created once and kept.
 pub(crate) fn shared_pool() -> sys::CUmemoryPool {
     static POOL: OnceLock<usize> = OnceLock::new();
     let pool = *POOL.get_or_init(|| pool().expose_provenance());

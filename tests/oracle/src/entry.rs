@@ -1,4 +1,5 @@
-//! The program's beginning, the driver's initialisation, and the program's end.
+//! What the oracle does at the start of the program, when the driver is initialised, and at the end
+//! of the program.
 
 #![expect(
     unsafe_code,

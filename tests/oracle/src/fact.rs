@@ -1,4 +1,4 @@
-//! The facts that both sources report about a call, in the same types.
+//! The types of the facts that both sources report about a call.
 
 use std::fmt;
 

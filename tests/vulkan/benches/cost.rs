@@ -175,7 +175,7 @@ fn measure(variant: Variant) {
             let _ = writeln!(std::io::stdout(), "{nanoseconds}");
         }
     });
-    // Without events there is nothing to judge.
+    // A check in a process that reports no events would have nothing to judge.
     if variant != Variant::Forwarded {
         scope.finish().assert_clean();
     }

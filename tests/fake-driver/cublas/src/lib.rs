@@ -17,7 +17,7 @@ const WORKSPACE: usize = 64 << 20;
 ///
 /// # Safety
 ///
-/// `F` is the type of the function called `name`.
+/// `F` must be the type of the function called `name`.
 unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
     // SAFETY: both names end with a zero byte; the stand-in for the driver may be opened at any
     // time, and is never closed.

@@ -105,7 +105,7 @@ impl Driver {
         context.base.map(|_| top())
     }
 
-    /// The calling thread's context, if it has one that is not broken.
+    /// Returns the calling thread's context. Fails if it has none, or if the context is broken.
     pub(crate) fn current(&self) -> Result<&Context, Error> {
         self.healthy(top())
     }
@@ -115,13 +115,13 @@ impl Driver {
         self.owner(top())
     }
 
-    /// A context in which calls still succeed.
+    /// Returns a context by its handle. Fails if the context is broken.
     pub(crate) fn healthy(&self, handle: Handle) -> Result<&Context, Error> {
         let context = self.context(self.owner(handle)?)?;
         context.poisoned.map_or(Ok(context), Err)
     }
 
-    /// Returns the next context id, which no other context has had.
+    /// Returns an id that no other context has had.
     fn new_context_uid(&mut self) -> u32 {
         self.context_uids += 1;
         self.context_uids

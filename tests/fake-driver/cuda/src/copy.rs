@@ -45,7 +45,7 @@ impl Driver {
             (Some((base, range)), _) => {
                 let is_inside = size <= base + range.size - address;
                 // A registered range is the program's own memory, so an access may extend beyond
-                // it.
+                // the range.
                 if !is_inside && range.kind != Kind::Registered {
                     return Err(Error::INVALID_VALUE);
                 }

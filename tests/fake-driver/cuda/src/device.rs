@@ -90,7 +90,7 @@ impl Driver {
     }
 }
 
-/// CUDA 13.0, the version of the driver that was measured.
+/// CUDA 13.0, the version of the driver whose behaviour was measured.
 pub(crate) const VERSION: u32 = 13_000;
 
 fn version() -> u32 {
@@ -142,7 +142,7 @@ fn attribute(number: u32) -> i32 {
         97 => 232_448,
         106 => 32,
         111 => 1024,
-        // Multicast.
+        // Multicast is supported.
         132 => 1,
         115 => i32::from(!fault::plan().no_pools),
         119 => 1,

@@ -10,7 +10,6 @@ use crate::state::{Driver, driver};
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
 
-/// An event.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) context: Handle,

@@ -14,7 +14,6 @@ use crate::state::{Driver, driver};
 use crate::stream;
 use crate::user_object;
 
-/// A green context.
 #[derive(Debug)]
 pub(crate) struct Green {
     /// The handle by which the green context can be made current.

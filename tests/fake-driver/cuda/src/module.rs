@@ -12,7 +12,6 @@ use crate::graph::Node;
 use crate::handle::Handle;
 use crate::state::{Driver, driver};
 
-/// A loaded module.
 #[derive(Debug)]
 pub(crate) struct Module {
     pub(crate) context: Handle,

@@ -61,7 +61,6 @@ impl Class {
     }
 }
 
-/// One object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     class: Class,

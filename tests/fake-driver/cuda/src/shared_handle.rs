@@ -23,7 +23,7 @@ pub(crate) enum What {
 pub(crate) struct Shared {
     what: u64,
     process: u64,
-    /// An address or a handle in the process that created it.
+    /// The address or the handle of the resource in the process that shares it.
     pub(crate) source: u64,
     pub(crate) size: u64,
 }

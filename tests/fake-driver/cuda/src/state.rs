@@ -81,7 +81,7 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
 
 /// 0 before `cuInit`, 1 after it, 2 while the process exits.
 static PHASE: AtomicU8 = AtomicU8::new(0);
-/// The process that called `cuInit`: a forked child may not use the driver.
+/// The process that called `cuInit`. A forked child may not use the driver.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Marks the driver as usable, until the process runs its exit handlers.

@@ -14,7 +14,6 @@ const NO_DESTRUCTOR_SYNC: u32 = 1;
 /// `CU_GRAPH_USER_OBJECT_MOVE`: the caller's references become the graph's.
 const MOVE: u32 = 1;
 
-/// A user object.
 #[derive(Debug)]
 pub(crate) struct UserObject {
     destructor: HostCall,

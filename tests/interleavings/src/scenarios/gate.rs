@@ -1,4 +1,4 @@
-//! Checks at the gate.
+//! Checks that wait at the gate, or are inside.
 
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::Mutex;
@@ -79,7 +79,7 @@ pub fn an_exclusive_check_and_a_parallel_one() {
     all_take_turns(&[Exclusive, Parallel]);
 }
 
-/// Checks of both kinds arrive at once, and all are admitted.
+/// Exclusive and parallel checks arrive at once, and all are admitted.
 pub fn a_crowd() {
     all_take_turns(&[Exclusive, Parallel, Parallel, Exclusive, Parallel]);
 }

@@ -139,7 +139,7 @@ pub fn freed_by_another_test() {
     assert_eq!(world.ledger.close_scope(SECOND).count, 0);
 }
 
-/// Two threads free the same address at once, and the driver refuses one of them.
+/// Two threads free the same address at once, and the driver refuses one of the frees.
 pub fn freed_twice_at_once() {
     let world = World::new(&[FIRST]);
     let address = world.allocate(caller(1, FIRST));
