@@ -1,4 +1,4 @@
-//! Unusual but legal: shadowed names, raw identifiers, nesting, lints.
+//! Unusual but legal tests: with shadowed names, raw identifiers, nesting and lints.
 #![expect(
     dead_code,
     unused_macros,

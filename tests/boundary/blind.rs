@@ -97,7 +97,7 @@ fn a_driver_that_was_initialised_unheard_measures_nothing() {
 fn later(name: &CStr) -> *mut c_void {
     let mut function = ptr::null_mut();
     let (version, flags, status) = (99_000, 0, ptr::null_mut());
-    // SAFETY: a valid out pointer and a C string.
+    // SAFETY: the out pointer is valid, and the name is a C string.
     let found = unsafe {
         sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut function, version, flags, status)
     };
@@ -115,10 +115,10 @@ fn calls_a_function_of_a_later_driver() {
 
 fn calls_a_function_of_a_later_driver_here() {
     type Allocate = unsafe extern "C" fn(*mut u64, usize, u64) -> u32;
-    // SAFETY: the stand-in gives it this signature.
+    // SAFETY: the stand-in's function has this signature.
     let allocate = unsafe { transmute::<*mut c_void, Allocate>(later(c"cuMemAlloc")) };
     let mut pointer = 0;
-    // SAFETY: a valid out pointer.
+    // SAFETY: the out pointer is valid.
     assert_eq!(unsafe { allocate(&raw mut pointer, 10, 0) }, 0);
 }
 

@@ -25,7 +25,7 @@ pub(super) fn allocate(bytes: usize) -> Result<Pointer, DriverError> {
 /// Like [`allocate`], but returns 0 if the driver returns no address.
 pub(super) fn request(bytes: usize) -> Pointer {
     let mut pointer = 0;
-    // SAFETY: a valid out pointer, and the caller made a context current.
+    // SAFETY: the out pointer is valid, and the caller made a context current.
     let done = unsafe { sys::cuMemAlloc_v2(&raw mut pointer, bytes) };
     done.result().expect("success");
     pointer
@@ -50,14 +50,14 @@ pub(super) fn free_async(pointer: Pointer) {
 pub(super) fn create_context() -> sys::CUcontext {
     result::init().expect("a driver");
     let mut context = std::ptr::null_mut();
-    // SAFETY: a valid out pointer; no parameters are needed.
+    // SAFETY: the out pointer is valid, and no parameters are needed.
     let done = unsafe { sys::cuCtxCreate_v4(&raw mut context, std::ptr::null_mut(), 0, 0) };
     done.result().expect("a context");
     context
 }
 
 pub(super) fn destroy_context(context: sys::CUcontext) {
-    // SAFETY: `create_context` created it, and nothing in it is used any longer.
+    // SAFETY: `create_context` created the context, and nothing in it is used any longer.
     unsafe { sys::cuCtxDestroy_v2(context) }
         .result()
         .expect("a live context");
@@ -70,7 +70,7 @@ pub(super) fn retain_primary() {
 }
 
 pub(super) fn release_primary() {
-    // SAFETY: retained by `retain_primary`, whose caller no longer uses it.
+    // SAFETY: `retain_primary` retained the context, and its caller no longer uses it.
     unsafe { result::primary_ctx::release(0) }.expect("a retained context");
 }
 
@@ -81,8 +81,8 @@ pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
     let flags = sys::CUgreenCtxCreate_flags::CU_GREEN_CTX_DEFAULT_STREAM as u32;
     let (mut green, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
     let mut description = std::ptr::null_mut();
-    // SAFETY: valid out pointers; zero is a valid value of every field of the resource, and each
-    // call uses the result of the previous one.
+    // SAFETY: the out pointers are valid; zero is a valid value of every field of the resource, and
+    // each call uses the result of the previous one.
     unsafe {
         let mut all: sys::CUdevResource = std::mem::zeroed();
         sys::cuDeviceGetDevResource(0, &raw mut all, processors)
@@ -98,7 +98,7 @@ pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
 }
 
 pub(super) fn destroy_green(green: sys::CUgreenCtx) {
-    // SAFETY: created by `create_green`, and no longer used.
+    // SAFETY: `create_green` created the context, and nothing uses it any longer.
     unsafe { sys::cuGreenCtxDestroy(green) }
         .result()
         .expect("a live green context");
@@ -114,13 +114,13 @@ pub(super) fn create_stream() -> sys::CUstream {
 }
 
 pub(super) fn destroy_stream(stream: sys::CUstream) {
-    // SAFETY: created by `create_stream`, and no longer used.
+    // SAFETY: `create_stream` created the stream, and nothing uses it any longer.
     unsafe { stream::destroy(stream) }.expect("a live stream");
 }
 
 /// A texture object over 256 floats at `memory`, in the current context.
 pub(super) fn create_texture(memory: Pointer) -> sys::CUtexObject {
-    // SAFETY: zero is a valid value of every field of both.
+    // SAFETY: zero is a valid value of every field of both structures.
     let (mut floats, sampling): (sys::CUDA_RESOURCE_DESC, sys::CUDA_TEXTURE_DESC) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     floats.resType = sys::CUresourcetype::CU_RESOURCE_TYPE_LINEAR;
@@ -129,7 +129,7 @@ pub(super) fn create_texture(memory: Pointer) -> sys::CUtexObject {
     floats.res.linear.numChannels = 1;
     floats.res.linear.sizeInBytes = 1024;
     let (mut texture, no_view) = (0, std::ptr::null());
-    // SAFETY: a valid out pointer, and two descriptions that are read.
+    // SAFETY: the out pointer is valid, and the call only reads the two descriptions.
     unsafe {
         sys::cuTexObjectCreate(
             &raw mut texture,
@@ -144,7 +144,7 @@ pub(super) fn create_texture(memory: Pointer) -> sys::CUtexObject {
 }
 
 pub(super) fn destroy_texture(texture: sys::CUtexObject) {
-    // SAFETY: created by `create_texture`, and no longer used.
+    // SAFETY: `create_texture` created the texture, and nothing uses it any longer.
     unsafe { sys::cuTexObjectDestroy(texture) }
         .result()
         .expect("a live texture");
@@ -182,7 +182,7 @@ pub(super) fn keep_reserve() {
     let mut keep = u64::MAX;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     let mut pool = std::ptr::null_mut();
-    // SAFETY: valid out pointers; the threshold is 64 bits wide.
+    // SAFETY: the out pointers are valid, and the threshold is 64 bits wide.
     unsafe {
         sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0)
             .result()

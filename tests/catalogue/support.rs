@@ -75,7 +75,7 @@ pub(crate) mod cuda {
     /// Destroys the current context of this thread.
     pub(crate) fn destroy_context(own: sys::CUcontext) {
         OWN_CONTEXTS.set(OWN_CONTEXTS.get() - 1);
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the context and no longer uses it.
         done(unsafe { sys::cuCtxDestroy_v2(own) });
     }
 
@@ -114,7 +114,7 @@ pub(crate) mod cuda {
 
     pub(crate) fn free_async(address: u64) {
         enter();
-        // SAFETY: the caller allocated it on the null stream and no longer uses it.
+        // SAFETY: the caller allocated the memory on the null stream and no longer uses it.
         done(unsafe { sys::cuMemFreeAsync(address, stream::null()) });
     }
 
@@ -142,7 +142,7 @@ pub(crate) mod cuda {
     pub(crate) fn register(buffer: &mut [u8]) {
         enter();
         let start = buffer.as_mut_ptr().cast();
-        // SAFETY: the stand-in never accesses it.
+        // SAFETY: the stand-in never accesses the memory.
         done(unsafe { sys::cuMemHostRegister_v2(start, buffer.len(), 0) });
     }
 
@@ -161,7 +161,7 @@ pub(crate) mod cuda {
 
     pub(crate) fn release_page(page: u64) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the memory and no longer uses it.
         done(unsafe { sys::cuMemRelease(page) });
     }
 
@@ -175,7 +175,7 @@ pub(crate) mod cuda {
 
     pub(crate) fn destroy_stream(stream: sys::CUstream) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the stream and no longer uses it.
         done(unsafe { sys::cuStreamDestroy_v2(stream) });
     }
 
@@ -189,7 +189,7 @@ pub(crate) mod cuda {
 
     pub(crate) fn destroy_event(event: sys::CUevent) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the event and no longer uses it.
         done(unsafe { sys::cuEventDestroy_v2(event) });
     }
 
@@ -203,7 +203,7 @@ pub(crate) mod cuda {
 
     pub(crate) fn unload_module(module: sys::CUmodule) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller loaded the module and no longer uses it.
         done(unsafe { sys::cuModuleUnload(module) });
     }
 
@@ -217,7 +217,7 @@ pub(crate) mod cuda {
 
     pub(crate) fn destroy_graph(graph: sys::CUgraph) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the graph and no longer uses it.
         done(unsafe { sys::cuGraphDestroy(graph) });
     }
 
@@ -237,7 +237,7 @@ pub(crate) mod cuda {
 
     pub(crate) fn destroy_executable(executable: sys::CUgraphExec) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the executable graph and no longer uses it.
         done(unsafe { sys::cuGraphExecDestroy(executable) });
     }
 

@@ -44,6 +44,6 @@ fn take_cublas_handle() -> sys::cublasHandle_t {
 }
 
 fn destroy_cublas_handle(handle: sys::cublasHandle_t) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the handle and no longer uses it.
     unsafe { cublas::destroy_handle(handle) }.unwrap();
 }

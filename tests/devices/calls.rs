@@ -37,7 +37,7 @@ pub(super) fn allocate(bytes: usize) -> Pointer {
 }
 
 pub(super) fn free(pointer: Pointer) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller allocated the memory and no longer uses it.
     unsafe { result::free_sync(pointer) }.expect("a free");
 }
 

@@ -147,7 +147,7 @@ fn limit(which: libc::__rlimit_resource_t, to: u64) {
         rlim_cur: to,
         rlim_max: libc::RLIM_INFINITY,
     };
-    // SAFETY: the limit is a local that is only read.
+    // SAFETY: the call only reads the limit.
     let done = unsafe { libc::setrlimit(which, &raw const limit) };
     assert_eq!(done, 0, "a limit");
 }

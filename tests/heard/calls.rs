@@ -16,7 +16,7 @@ const PAGE: u64 = 2 << 20;
 const DESCRIPTOR: u64 = 1;
 const FLOAT: u64 = 0x20;
 
-/// The address of a value that a call reads or writes.
+/// Returns the address of a value that a call reads or writes.
 fn at<T: ?Sized>(place: &T) -> u64 {
     std::ptr::from_ref(place).cast::<()>().expose_provenance() as u64
 }
@@ -222,7 +222,7 @@ fn open_handle(driver: &Driver<'_>, name: &str, handle: [u64; 8]) -> u64 {
     // SAFETY: the function has this signature, or lacks the last parameter, the flags.
     let open = unsafe { transmute::<*mut c_void, Open>(driver.find(name)) };
     let mut opened = 0;
-    // SAFETY: a valid out pointer.
+    // SAFETY: the out pointer is valid.
     let code = unsafe { open(&raw mut opened, Handle(handle), 1) };
     assert_eq!(code, 0, "{name}");
     driver.assert_agreed(name);

@@ -100,7 +100,7 @@ struct Driver<'a> {
 impl Driver<'_> {
     fn find(&self, name: &str) -> *mut c_void {
         let name = CString::new(name).expect("a name");
-        // SAFETY: an open library, and a C string.
+        // SAFETY: the library is open, and the name is a C string.
         unsafe { libc::dlsym(self.library, name.as_ptr()) }
     }
 
@@ -108,7 +108,7 @@ impl Driver<'_> {
     fn ask(&self, name: &str, version: i32, flags: u64) -> *mut c_void {
         let (name, mut found) = (CString::new(name).expect("a name"), std::ptr::null_mut());
         let status = std::ptr::null_mut();
-        // SAFETY: a C string and a valid out pointer.
+        // SAFETY: the out pointer is valid, and the name is a C string.
         let answer = unsafe {
             sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut found, version, flags, status)
         };

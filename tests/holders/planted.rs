@@ -303,7 +303,7 @@ fn freed_with_its_box() {
 /// Returns the addresses of pages that cannot be read, and of pages of a file that was truncated.
 fn unreadable() -> [u64; 2] {
     let map = |protection, flags, file| {
-        // SAFETY: a new mapping that nothing refers to.
+        // SAFETY: the mapping is new, and nothing refers to it.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 20, protection, flags, file, 0) };
         assert_ne!(at, libc::MAP_FAILED);
         at.addr() as u64

@@ -204,7 +204,7 @@ fn nothing_is_reported_for_data_of_pthread_getspecific() {
 fn keep_as_specific_data(keys: usize) {
     let mut key = 0;
     for _ in 0..keys {
-        // SAFETY: a key without a destructor, whose data nobody dereferences.
+        // SAFETY: the key has no destructor, and nothing dereferences its data.
         assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, None) }, 0);
     }
     let data = taken() as *const c_void;
@@ -254,7 +254,7 @@ fn the_argument_that_a_thread_began_with_holds_nothing() {
     assert_eq!(holders, Some(&[][..]), "{}", checked.story());
 }
 
-/// Allocates again the block that this thread freed when it began, and forgets it.
+/// Reallocates the block that this thread freed when it began, and forgets it.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn forget_in_new_blocks() {
@@ -286,7 +286,7 @@ fn kept_in_the_block_of_an_argument() {
     let (ready, is_ready) = channel();
     *READY.lock().unwrap() = Some(ready);
     let mut thread = 0;
-    // SAFETY: a thread with default attributes, whose function takes any argument.
+    // SAFETY: the thread has default attributes, and its function takes any argument.
     let error =
         unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), begin, null_mut()) };
     assert_eq!(error, 0);
@@ -453,7 +453,7 @@ fn nothing_is_reported_for_a_stack_in_its_own_mapping() {
 fn kept_on_a_mapped_stack() {
     const BYTES: usize = 1 << 20;
     keep();
-    // SAFETY: a new mapping, the first page of which is made inaccessible.
+    // SAFETY: the mapping is new, and its first page is made inaccessible.
     let stack = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let access = libc::PROT_READ | libc::PROT_WRITE;

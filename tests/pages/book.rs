@@ -109,7 +109,7 @@ fn every_known_allocator_is_named_in_the_documentation() {
         "docs/frameworks.md",
     ] {
         let text = fs::read_to_string(root().join(place)).expect(place);
-        // The page name of `ONNX Runtime` is `onnxruntime`.
+        // The page calls `onnxruntime` by its full name, `ONNX Runtime`.
         let text = text.to_lowercase().replace(' ', "");
         let missing: Vec<_> = names.iter().filter(|name| !text.contains(**name)).collect();
         assert!(

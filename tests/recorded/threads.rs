@@ -52,6 +52,6 @@ fn create() -> cudarc::driver::sys::CUstream {
 
 #[expect(unsafe_code, reason = "calls the driver")]
 fn destroy(taken: cudarc::driver::sys::CUstream) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the stream and no longer uses it.
     unsafe { stream::destroy(taken) }.expect("a live stream");
 }

@@ -10,7 +10,7 @@ use crate::kinds::planted::{Pointer, context, graphs, virtual_memory};
 
 fn allocate(bytes: usize) -> Pointer {
     let mut pointer = 0;
-    // SAFETY: a context is current, and the address is written.
+    // SAFETY: a context is current, and the call writes the address to a local variable.
     let done = unsafe { sys::cuMemAlloc_v2(&mut pointer, bytes) };
     done.result().expect("memory");
     pointer

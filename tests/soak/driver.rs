@@ -146,7 +146,7 @@ fn wait() {
 fn pool_used() -> u64 {
     let (mut pool, mut used) = (std::ptr::null_mut(), 0_u64);
     let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT;
-    // SAFETY: valid out pointers; the figure is 64 bits wide.
+    // SAFETY: the out pointers are valid, and the figure is 64 bits wide.
     unsafe {
         sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0)
             .result()

@@ -28,7 +28,7 @@ pub(super) fn take(bytes: u64) -> Pointer {
 }
 
 pub(super) fn free(pointer: Pointer) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller allocated the memory and no longer uses it.
     unsafe { result::free_sync(pointer) }.expect("a free"); // here: freed
 }
 
@@ -59,7 +59,7 @@ pub(super) fn event() -> CUevent {
 }
 
 pub(super) fn destroy(event: CUevent) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the event and no longer uses it.
     unsafe { result::event::destroy(event) }.expect("a free");
 }
 
@@ -95,6 +95,6 @@ pub(super) fn keep_what_is_freed_to_the_pool() {
 }
 
 pub(super) fn free_to_the_pool(pointer: Pointer) {
-    // SAFETY: the caller allocated it on the null stream and no longer uses it.
+    // SAFETY: the caller allocated the memory on the null stream and no longer uses it.
     unsafe { result::free_async(pointer, result::stream::null()) }.expect("a free");
 }

@@ -37,7 +37,7 @@ pub(crate) fn context() -> sys::CUcontext {
 /// Like [`context`], for another device.
 pub(crate) fn context_of(device: i32) -> sys::CUcontext {
     result::init().expect("a driver");
-    // SAFETY: a valid out pointer and a device that exists.
+    // SAFETY: the out pointer is valid, and the device exists.
     let context = answer(|out| unsafe { sys::cuDevicePrimaryCtxRetain(out, device) });
     // SAFETY: the context is live.
     ok(unsafe { sys::cuCtxSetCurrent(context) });

@@ -15,7 +15,7 @@ use super::calls::{MIB, answer, context, free_bytes, ok};
 /// Looks up a function as a program that was built for CUDA 2.0 does.
 fn first_version(name: &CStr) -> *mut c_void {
     let (old, flags) = (2000, 0);
-    // SAFETY: valid out pointers and a C string.
+    // SAFETY: the out pointers are valid, and the name is a C string.
     answer(|out| unsafe {
         sys::cuGetProcAddress_v2(name.as_ptr(), out, old, flags, ptr::null_mut())
     })

@@ -35,7 +35,7 @@ fn memory_on(device: i32) -> Memory {
 }
 
 fn range(pages: usize) -> u64 {
-    // SAFETY: a valid out pointer.
+    // SAFETY: the out pointer is valid.
     answer(|out| unsafe { sys::cuMemAddressReserve(out, pages * PAGE, 0, 0, 0) })
 }
 
@@ -50,7 +50,7 @@ fn release(memory: Memory) -> CUresult {
 }
 
 fn retain(address: u64) -> Memory {
-    // SAFETY: a valid out pointer, and a mapped address.
+    // SAFETY: the out pointer is valid, and memory is mapped at the address.
     answer(|out| unsafe { sys::cuMemRetainAllocationHandle(out, address as *mut _) })
 }
 
@@ -114,7 +114,7 @@ fn an_import_is_a_second_handle_of_the_same_memory() {
     Fake::new().here(|control| {
         context();
         let memory = memory_on(0);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let shared = answer(|out: *mut i32| {
                 sys::cuMemExportToShareableHandle(out.cast(), memory, DESCRIPTOR, 0)
@@ -140,7 +140,8 @@ fn a_multicast_object_keeps_what_is_bound_to_it() {
     Fake::new().devices(2).here(|control| {
         context_of(1);
         context();
-        // SAFETY: valid out pointers and live handles; zero is a valid value of every field, here and below.
+        // SAFETY: the out pointers are valid and the handles are live; zero is a valid value of
+        // every field, here and below.
         unsafe {
             let mut props: sys::CUmulticastObjectProp = zeroed();
             (props.numDevices, props.size) = (2, PAGE);

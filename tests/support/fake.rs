@@ -218,7 +218,7 @@ impl Control {
         let mut bytes = 0;
         let live: unsafe extern "C" fn(*const c_char, *mut u64) -> u64 =
             self.function("fake_cuda_live");
-        // SAFETY: a C string and a local variable, which both outlive the call.
+        // SAFETY: the pointers are to a C string and a local variable, which both outlive the call.
         let count = unsafe { live(kind.as_ptr(), ptr::from_mut(&mut bytes)) };
         (count, bytes)
     }
@@ -264,7 +264,7 @@ impl Control {
     fn call(&self, function: &str, argument: &str) {
         let argument = text(argument);
         let call: unsafe extern "C" fn(*const c_char) = self.function(function);
-        // SAFETY: a C string that outlives the call.
+        // SAFETY: the argument is a C string that outlives the call.
         unsafe { call(argument.as_ptr()) };
     }
 }

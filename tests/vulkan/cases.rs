@@ -121,7 +121,7 @@ impl Block {
     /// Frees the memory if none of its ranges is in use.
     fn clean_up(self, gpu: &Gpu) {
         if let [_] = self.free[..] {
-            // SAFETY: nothing uses it.
+            // SAFETY: nothing uses the memory.
             unsafe { gpu.device.free_memory(self.memory, None) };
         }
     }
@@ -185,7 +185,7 @@ impl StagingBuffer {
         let info = vk::BufferCreateInfo::default()
             .size(TEXTURE)
             .usage(vk::BufferUsageFlags::TRANSFER_SRC);
-        // SAFETY: handles of this device; the parameters live as long as the calls.
+        // SAFETY: the handles belong to this device; the parameters live as long as the calls.
         unsafe {
             let buffer = gpu.device.create_buffer(&info, None).expect(WORKS);
             let memory = gpu.allocate(gpu.device.get_buffer_memory_requirements(buffer));
@@ -196,7 +196,7 @@ impl StagingBuffer {
     }
 
     fn free(self, gpu: &Gpu) {
-        // SAFETY: nothing uses them.
+        // SAFETY: nothing uses the buffer and its memory.
         unsafe {
             gpu.device.destroy_buffer(self.buffer, None);
             gpu.device.free_memory(self.memory, None);
@@ -436,7 +436,7 @@ fn shuts_a_renderer_down(program: Program) {
     let Ok(Allocator { gpu, memory }) = Arc::try_unwrap(allocator) else {
         return;
     };
-    // SAFETY: nothing uses it.
+    // SAFETY: nothing uses the memory.
     unsafe { gpu.device.free_memory(memory, None) };
     gpu.close();
 }

@@ -19,7 +19,7 @@ pub(crate) fn unbound(gpu: &Gpu, bytes: u64) -> vk::Buffer {
 /// Creates a buffer, and the memory that is bound to it.
 pub(crate) fn buffer(gpu: &Gpu, bytes: u64) -> (vk::Buffer, vk::DeviceMemory) {
     let buffer = unbound(gpu, bytes);
-    // SAFETY: handles of this device.
+    // SAFETY: the handles belong to this device.
     unsafe {
         let memory = gpu.allocate(gpu.device.get_buffer_memory_requirements(buffer));
         gpu.device
@@ -32,7 +32,7 @@ pub(crate) fn buffer(gpu: &Gpu, bytes: u64) -> (vk::Buffer, vk::DeviceMemory) {
 /// Creates three buffers in one piece of memory, as an allocator does.
 fn three_in_one(gpu: &Gpu) -> ([vk::Buffer; 3], vk::DeviceMemory) {
     let buffers = [4096, 8192, 16_384].map(|bytes| unbound(gpu, bytes));
-    // SAFETY: handles of this device; the buffers do not overlap.
+    // SAFETY: the handles belong to this device; the buffers do not overlap.
     unsafe {
         let mut needs = gpu.device.get_buffer_memory_requirements(buffers[0]);
         needs.size = 1 << 20;
@@ -69,7 +69,7 @@ fn a_leaked_buffer_with_its_memory_is_one_finding() {
 fn leaks_one_of_three() {
     let (buffers, _) = three_in_one(gpu());
     for buffer in &buffers[..2] {
-        // SAFETY: nothing uses it.
+        // SAFETY: nothing uses the buffer.
         unsafe { gpu().device.destroy_buffer(*buffer, None) };
     }
 }
@@ -85,7 +85,7 @@ fn a_leaked_buffer_is_judged_and_not_the_block_that_it_is_in() {
 fn leaks_the_empty_block() {
     let (buffers, _) = three_in_one(gpu());
     for buffer in buffers {
-        // SAFETY: nothing uses it.
+        // SAFETY: nothing uses the buffer.
         unsafe { gpu().device.destroy_buffer(buffer, None) };
     }
 }
@@ -106,7 +106,7 @@ static BLOCK: std::sync::OnceLock<vk::DeviceMemory> = std::sync::OnceLock::new()
 #[test]
 fn uses_a_block_that_is_kept() {
     let buffer = unbound(gpu(), 4096);
-    // SAFETY: handles of this device; nothing else uses the memory.
+    // SAFETY: the handles belong to this device; nothing else uses the memory.
     unsafe {
         let needs = gpu().device.get_buffer_memory_requirements(buffer);
         let memory = *BLOCK.get_or_init(|| gpu().allocate(needs));

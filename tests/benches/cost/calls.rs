@@ -92,7 +92,8 @@ impl Device {
     /// Allocates from the device's pool and frees the memory.
     pub(crate) fn pool_pair(&self) {
         let mut pointer = 0;
-        // SAFETY: writes an address to a local variable; the memory is freed and never used.
+        // SAFETY: the call writes an address to a local variable. The memory is freed and never
+        // used.
         unsafe {
             check(sys::cuMemAllocAsync(
                 &raw mut pointer,
@@ -105,7 +106,7 @@ impl Device {
 
     /// Makes the context current on this thread, as it is on the thread that opened the device.
     pub(crate) fn enter(&self) {
-        // SAFETY: the primary context, which is retained.
+        // SAFETY: the primary context is retained.
         check(unsafe { sys::cuCtxSetCurrent(self.context) });
     }
 
@@ -115,7 +116,8 @@ impl Device {
         /// `CU_STREAM_PER_THREAD`
         const PER_THREAD: usize = 2;
         let (mut pointer, stream) = (0, ptr::without_provenance_mut(PER_THREAD));
-        // SAFETY: writes an address to a local variable; the memory is freed and never used.
+        // SAFETY: the call writes an address to a local variable. The memory is freed and never
+        // used.
         unsafe {
             before_call();
             check(sys::cuMemAllocAsync(&raw mut pointer, BYTES, stream));
@@ -130,7 +132,7 @@ impl Device {
 
     pub(crate) fn event(&self) -> Event {
         let mut event = ptr::null_mut();
-        // SAFETY: writes a handle to a local variable.
+        // SAFETY: the call writes a handle to a local variable.
         check(unsafe { sys::cuEventCreate(&raw mut event, 0) });
         Event(event)
     }
@@ -157,7 +159,7 @@ impl Device {
 
     fn launch(&self) {
         let none = ptr::null_mut();
-        // SAFETY: the kernel of a module that stays loaded; it takes no parameters.
+        // SAFETY: the module of the kernel stays loaded, and the kernel takes no parameters.
         let result = unsafe {
             sys::cuLaunchKernel(
                 self.kernel,

@@ -43,12 +43,12 @@ pub(crate) fn subscribe() -> Result<(), String> {
 }
 
 fn subscribe_through(path: &str) -> Result<(), String> {
-    // SAFETY: CUPTI's initialisers may run at any time.
+    // SAFETY: CUPTI's constructors may run at any time.
     let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
     // The library calls back until the process ends.
     let library: &'static Library = Box::leak(Box::new(library));
     let missing = |error: libloading::Error| error.to_string();
-    // SAFETY: the signatures are those of `cupti_callbacks.h`.
+    // SAFETY: `cupti_callbacks.h` declares these signatures.
     let (subscribe, enable) = unsafe {
         (
             library
@@ -60,13 +60,14 @@ fn subscribe_through(path: &str) -> Result<(), String> {
         )
     };
     let mut subscriber = ptr::null_mut();
-    // SAFETY: writes a handle to a local variable; the callback stays valid and needs no user data.
+    // SAFETY: the call writes a handle to a local variable. The callback stays valid and needs no
+    // user data.
     let code = unsafe { subscribe(&raw mut subscriber, callback, ptr::null_mut()) };
     if code != 0 {
         return Err(format!("cuptiSubscribe gives {code}"));
     }
     for id in MEASURED {
-        // SAFETY: the handle of the subscription just made; CUPTI checks the numbers.
+        // SAFETY: the handle is that of the new subscription, and CUPTI checks the numbers.
         let code = unsafe { enable(1, subscriber, DRIVER_API, id) };
         if code != 0 {
             return Err(format!("cuptiEnableCallback gives {code} for {id}"));

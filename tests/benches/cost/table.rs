@@ -16,14 +16,13 @@ pub(crate) struct Results {
     pub(crate) device: String,
     /// The number of frames of the longest stack.
     pub(crate) frames: String,
-    /// Nanoseconds per pair.
+    /// Nanoseconds per pair of an allocation from the pool and its free.
     pub(crate) pool: Samples,
-    /// Nanoseconds per pair.
+    /// Nanoseconds per pair of calls that create and destroy an event.
     pub(crate) event: Samples,
-    /// Nanoseconds per pair of calls to the pool, on sixteen threads at once.
+    /// Like `pool`, on sixteen threads at once.
     pub(crate) of_threads: Samples,
-    /// Nanoseconds per pair, on sixteen threads at once without a tool: first without a pause, then
-    /// with a pause before each call.
+    /// Like `of_threads`, without a tool: first without a pause, then with a pause before each call.
     pub(crate) paused: Samples,
     /// The milliseconds that a first check adds to a body that does nothing.
     pub(crate) first_check: Samples,

@@ -60,7 +60,7 @@ pub(crate) fn layered() -> sys::CUarray {
 }
 
 pub(crate) fn destroy(array: sys::CUarray) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the array and no longer uses it.
     done(unsafe { sys::cuArrayDestroy(array) });
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn mipmapped() -> sys::CUmipmappedArray {
 }
 
 pub(crate) fn destroy_mipmapped(array: sys::CUmipmappedArray) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the array and no longer uses it.
     done(unsafe { sys::cuMipmappedArrayDestroy(array) });
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn texture() -> OnArray {
 }
 
 pub(crate) fn destroy_texture((texture, array): OnArray) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the texture object and no longer uses it.
     done(unsafe { sys::cuTexObjectDestroy(texture) });
     destroy(array);
 }
@@ -114,7 +114,7 @@ pub(crate) fn surface() -> OnArray {
 }
 
 pub(crate) fn destroy_surface((surface, array): OnArray) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the surface object and no longer uses it.
     done(unsafe { sys::cuSurfObjectDestroy(surface) });
     destroy(array);
 }
@@ -137,6 +137,6 @@ pub(crate) fn texture_reference() -> sys::CUtexref {
 }
 
 pub(crate) fn destroy_texture_reference(reference: sys::CUtexref) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the texture reference and no longer uses it.
     done(unsafe { sys::cuTexRefDestroy(reference) });
 }

@@ -40,7 +40,7 @@ pub(crate) fn launch_nothing(module: sys::CUmodule) {
 }
 
 pub(crate) fn unload(module: sys::CUmodule) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller loaded the module and no longer uses it.
     done(unsafe { sys::cuModuleUnload(module) });
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn library() -> sys::CUlibrary {
 }
 
 pub(crate) fn unload_library(library: sys::CUlibrary) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller loaded the library and no longer uses it.
     done(unsafe { sys::cuLibraryUnload(library) });
 }
 
@@ -66,6 +66,6 @@ pub(crate) fn link_state() -> sys::CUlinkState {
 }
 
 pub(crate) fn destroy_link_state(state: sys::CUlinkState) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the link state and no longer uses it.
     done(unsafe { sys::cuLinkDestroy(state) });
 }

@@ -14,7 +14,7 @@ pub(crate) fn own() -> sys::CUcontext {
 }
 
 pub(crate) fn destroy(context: sys::CUcontext) {
-    // SAFETY: the caller created it; nothing in it is used any longer.
+    // SAFETY: the caller created the context; nothing in it is used any longer.
     done(unsafe { sys::cuCtxDestroy_v2(context) });
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn green() -> sys::CUgreenCtx {
 }
 
 pub(crate) fn destroy_green(context: sys::CUgreenCtx) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the green context and no longer uses it.
     done(unsafe { sys::cuGreenCtxDestroy(context) });
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn graph() -> sys::CUgraph {
 }
 
 pub(crate) fn destroy(graph: sys::CUgraph) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the graph and no longer uses it.
     done(unsafe { sys::cuGraphDestroy(graph) });
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn executable() -> sys::CUgraphExec {
 }
 
 pub(crate) fn destroy_executable(executable: sys::CUgraphExec) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the executable graph and no longer uses it.
     done(unsafe { sys::cuGraphExecDestroy(executable) });
 }
 
@@ -107,6 +107,6 @@ pub(crate) fn user_object() -> sys::CUuserObject {
 }
 
 pub(crate) fn release_user_object(object: sys::CUuserObject) {
-    // SAFETY: the caller has one reference and no longer uses it.
+    // SAFETY: the caller owns one reference and no longer uses it.
     done(unsafe { sys::cuUserObjectRelease(object, 1) });
 }

@@ -77,7 +77,7 @@ pub(crate) fn opened() -> Pointer {
 }
 
 pub(crate) fn close(pointer: Pointer) {
-    // SAFETY: the caller opened it and no longer uses it.
+    // SAFETY: the caller opened the memory and no longer uses it.
     done(unsafe { sys::cuIpcCloseMemHandle(pointer) });
 }
 
@@ -101,7 +101,7 @@ fn exported() -> c_int {
 }
 
 pub(crate) fn physical() -> virtual_memory::Handle {
-    // SAFETY: a new descriptor that nothing else owns.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(exported()) };
     let handle = as_handle(&descriptor);
     // SAFETY: the handle is the descriptor itself.
@@ -129,7 +129,7 @@ pub(crate) fn external_memory() -> sys::CUexternalMemory {
 }
 
 pub(crate) fn destroy_external_memory(memory: sys::CUexternalMemory) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the memory object and no longer uses it.
     done(unsafe { sys::cuDestroyExternalMemory(memory) });
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn external_semaphore() -> sys::CUexternalSemaphore {
 }
 
 pub(crate) fn destroy_external_semaphore(semaphore: sys::CUexternalSemaphore) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the semaphore and no longer uses it.
     done(unsafe { sys::cuDestroyExternalSemaphore(semaphore) });
 }
 
@@ -213,7 +213,7 @@ fn import_pool(pool: sys::CUmemoryPool) -> sys::CUmemoryPool {
     let out = (&raw mut descriptor).cast();
     // SAFETY: for this type of handle, the call writes an integer.
     done(unsafe { sys::cuMemPoolExportToShareableHandle(out, pool, DESCRIPTOR, 0) });
-    // SAFETY: a new descriptor that nothing else owns.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let handle = as_handle(&descriptor);
     // SAFETY: the handle is the descriptor itself.

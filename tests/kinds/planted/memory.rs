@@ -32,7 +32,7 @@ pub(crate) fn managed() -> Pointer {
 }
 
 pub(crate) fn free(pointer: Pointer) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller allocated the memory and no longer uses it.
     done(unsafe { sys::cuMemFree_v2(pointer) });
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn from_explicit_pool() -> Pointer {
 }
 
 pub(crate) fn free_async(pointer: Pointer) {
-    // SAFETY: the caller allocated it on the null stream and no longer uses it.
+    // SAFETY: the caller allocated the memory on the null stream and no longer uses it.
     unsafe { result::free_async(pointer, stream::null()) }.expect("a free");
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn per_thread() -> Pointer {
 
 pub(crate) fn free_per_thread(pointer: Pointer) {
     let free: FreeAsync = driver_function("cuMemFreeAsync_ptsz");
-    // SAFETY: the caller allocated it on the thread's own stream and no longer uses it.
+    // SAFETY: the caller allocated the memory on the thread's own stream and no longer uses it.
     done(unsafe { free(pointer, stream::null()) });
 }
 
@@ -100,7 +100,7 @@ pub(super) fn pool_properties() -> sys::CUmemPoolProps {
 }
 
 pub(crate) fn destroy_pool(pool: sys::CUmemoryPool) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the pool and no longer uses it.
     unsafe { mem_pool::destroy(pool) }.expect("a pool");
 }
 
@@ -122,14 +122,14 @@ pub(crate) fn pinned_by_the_other_call() -> *mut c_void {
 }
 
 pub(crate) fn free_pinned(pointer: *mut c_void) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller allocated the memory and no longer uses it.
     unsafe { result::free_host(pointer) }.expect("a free");
 }
 
 pub(crate) fn registered() -> Box<[MaybeUninit<u8>]> {
     let mut buffer = Box::new_uninit_slice(10_000);
     let start = buffer.as_mut_ptr().cast();
-    // SAFETY: the buffer stays where it is until it is unregistered.
+    // SAFETY: the buffer does not move until it is unregistered.
     done(unsafe { sys::cuMemHostRegister_v2(start, 10_000, 0) }); // leak: registered
     buffer
 }
@@ -139,6 +139,6 @@ pub(crate) fn registered() -> Box<[MaybeUninit<u8>]> {
     reason = "the registered memory belongs to the box"
 )]
 pub(crate) fn unregister(mut buffer: Box<[MaybeUninit<u8>]>) {
-    // SAFETY: `registered` registered it.
+    // SAFETY: `registered` registered this memory.
     done(unsafe { sys::cuMemHostUnregister(buffer.as_mut_ptr().cast()) });
 }

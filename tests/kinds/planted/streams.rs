@@ -24,7 +24,7 @@ pub(crate) fn green() -> sys::CUstream {
 }
 
 pub(crate) fn destroy(stream: sys::CUstream) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the stream and no longer uses it.
     done(unsafe { sys::cuStreamDestroy_v2(stream) });
 }
 
@@ -34,6 +34,6 @@ pub(crate) fn event() -> sys::CUevent {
 }
 
 pub(crate) fn destroy_event(event: sys::CUevent) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the event and no longer uses it.
     done(unsafe { sys::cuEventDestroy_v2(event) });
 }

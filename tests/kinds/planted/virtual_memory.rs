@@ -30,7 +30,7 @@ pub(crate) fn physical() -> Handle {
 }
 
 pub(crate) fn release(handle: Handle) {
-    // SAFETY: the caller has a reference and no longer uses it.
+    // SAFETY: the caller owns a reference and no longer uses it.
     done(unsafe { sys::cuMemRelease(handle) });
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn address_range() -> Pointer {
 }
 
 pub(crate) fn free_addresses(address: Pointer) {
-    // SAFETY: the caller reserved it, and nothing is mapped there.
+    // SAFETY: the caller reserved the range, and nothing is mapped there.
     done(unsafe { sys::cuMemAddressFree(address, BYTES) });
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn mapped() -> Pointer {
 }
 
 pub(crate) fn unmap(address: Pointer) {
-    // SAFETY: the caller mapped it and no longer uses it.
+    // SAFETY: the caller mapped the memory and no longer uses it.
     done(unsafe { sys::cuMemUnmap(address, BYTES) });
 }
 

@@ -19,7 +19,7 @@ const RELAXED: u64 = 2;
 const KERNEL: &[u8] =
     b".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n\0";
 
-/// The address of a value that a call reads or writes.
+/// Returns the address of a value that a call reads or writes.
 fn at<T: ?Sized>(place: &T) -> u64 {
     std::ptr::from_ref(place).cast::<()>().expose_provenance() as u64
 }
@@ -33,7 +33,7 @@ struct Driver {
 impl Driver {
     fn find(&self, name: &str) -> *mut c_void {
         let name = CString::new(name).expect("a name");
-        // SAFETY: an open library, and a C string.
+        // SAFETY: the library is open, and the name is a C string.
         unsafe { libc::dlsym(self.library, name.as_ptr()) }
     }
 

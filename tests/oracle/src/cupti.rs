@@ -74,7 +74,7 @@ pub(crate) fn subscribe(take: fn(Fact)) -> Result<String, String> {
     }
     let mut missing = Vec::new();
     for row in ROWS {
-        // SAFETY: the subscription was just created, and only this thread uses it.
+        // SAFETY: the subscription is new, and only this thread uses it.
         let error = unsafe { (listener.functions.enable)(1, subscriber, DRIVER_API, row.id) };
         if error != 0 {
             missing.push(row.name);
@@ -93,14 +93,14 @@ fn functions() -> Result<Functions, String> {
     let names = chosen.map_or_else(|| names.to_vec(), |chosen| vec![chosen]);
     let open = |name: &String| {
         let name = CString::new(name.as_str()).ok()?;
-        // SAFETY: a C string; CUPTI's constructors may run at any time.
+        // SAFETY: the name is a C string, and CUPTI's constructors may run at any time.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         (!library.is_null()).then_some(library)
     };
     let library = names.iter().find_map(open);
     let library = library.ok_or_else(|| format!("no CUPTI is found: {}", names.join(", ")))?;
     let find = |name: &CStr| {
-        // SAFETY: an open library and a C string.
+        // SAFETY: the library is open, and the name is a C string.
         let found = unsafe { libc::dlsym(library, name.as_ptr()) };
         if found.is_null() {
             Err(format!("it has no {}", name.to_string_lossy()))
@@ -108,7 +108,7 @@ fn functions() -> Result<Functions, String> {
             Ok(found)
         }
     };
-    // SAFETY: the signatures are those of CUPTI's headers for these names.
+    // SAFETY: CUPTI's headers declare these functions with these signatures.
     unsafe {
         use std::mem::transmute;
         Ok(Functions {

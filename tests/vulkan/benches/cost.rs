@@ -52,7 +52,7 @@ fn new_buffer(gpu: &Gpu) -> vk::Buffer {
 }
 
 fn buffer(gpu: &Gpu, _: &Queue) {
-    // SAFETY: nothing uses it.
+    // SAFETY: nothing uses the buffer.
     unsafe { gpu.device.destroy_buffer(new_buffer(gpu), None) };
 }
 

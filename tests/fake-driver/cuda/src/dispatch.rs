@@ -57,7 +57,7 @@ impl<T: Copy> Out<T> {
     /// Writes the value if the pointer is not null.
     pub(crate) fn offer(self, value: T) {
         if !self.0.is_null() {
-            // SAFETY: not null, so valid for writes (see the type).
+            // SAFETY: the pointer is not null, so it is valid for writes (see the type).
             unsafe { self.0.write_unaligned(value) };
         }
     }
@@ -68,7 +68,8 @@ impl<T: Copy> Out<T> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: not null, so valid (see the type), and callers initialise what is read.
+        // SAFETY: the pointer is not null, so it is valid (see the type), and callers initialise
+        // what is read.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
@@ -120,7 +121,7 @@ impl<T: Copy> In<T> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: not null, so valid for reads (see the type).
+        // SAFETY: the pointer is not null, so it is valid for reads (see the type).
         Ok(unsafe { self.0.read_unaligned() })
     }
 
@@ -138,7 +139,7 @@ impl In<c_char> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: not null, so a C string (see the type).
+        // SAFETY: the pointer is not null, so it is to a C string (see the type).
         Ok(unsafe { CStr::from_ptr(self.0) }
             .to_string_lossy()
             .into_owned())
@@ -173,7 +174,7 @@ macro_rules! api {
     ($($($name:ident),+ fn $arguments:tt $body:block)*) => {
         $($($crate::dispatch::export!($name, $arguments, $body);)+)*
 
-        /// The functions of this family.
+        /// The functions that this table exports.
         pub(crate) const ENTRIES: &[$crate::dispatch::Entry] = &[$($(
             $crate::dispatch::Entry { name: stringify!($name), address: $name as *const std::ffi::c_void },
         )+)*];

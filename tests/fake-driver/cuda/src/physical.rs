@@ -72,7 +72,7 @@ pub(crate) fn memory_file(size: u64) -> Result<File, Error> {
     if descriptor < 0 {
         return Err(Error::OUT_OF_MEMORY);
     }
-    // SAFETY: a new descriptor that nothing else owns.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     let file = unsafe { File::from_raw_fd(descriptor) };
     file.set_len(size).map_err(|_| Error::OUT_OF_MEMORY)?;
     Ok(file)

@@ -32,7 +32,7 @@ fn reserve_at(address: Option<u64>, size: u64) -> Result<u64, Error> {
 }
 
 fn unmap(address: u64, size: u64) {
-    // SAFETY: a mapping of this driver in which nothing is live any longer.
+    // SAFETY: the mapping belongs to this driver, and nothing in it is live any longer.
     unsafe { libc::munmap(address as *mut libc::c_void, size as usize) };
 }
 

@@ -73,7 +73,7 @@ fn load_registered() -> c_int {
     unsafe { load(&raw mut library, c"kernels".as_ptr().cast()) }
 }
 
-/// Launches nothing. The first launch loads the program's code, which stays loaded.
+/// Launches nothing. The first call loads the program's code, which stays loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchKernel() -> c_int {
     static ONCE: Once = Once::new();
