@@ -1,4 +1,4 @@
-//! The attribute on a module: each test in the module is checked, and nothing else is.
+//! The attribute on a module: it checks each test in the module, and nothing else.
 
 use std::time::Duration;
 

@@ -140,8 +140,8 @@ fn pins_a_segment_with_a_tolerated_buffer() {
     mem::forget(take(&own, 1000));
 }
 
-/// All memory that the capture allocated was dropped in the capture, so only the graph holds its
-/// pool.
+/// Forgets a graph. All memory of its capture was dropped in the capture, so only the graph holds
+/// its pool.
 fn forget_a_graph(device: &Device) {
     let (graph, ()) = Graph::capture(device, || Tensor::zeros([1000], device).map(drop))
         .expect("it can be captured");

@@ -1,4 +1,4 @@
-//! Each foreign call of the harness fails in turn: the driver functions that it calls, and its
+//! Each foreign call of the harness fails in turn: every driver function that it calls, and its
 //! requests to the operating system. The check still finds a planted leak, or says why it cannot.
 //! It never blames a body without a leak. Nothing ends the process.
 

@@ -296,7 +296,7 @@ fn a_copy_in_freed_memory_is_held_by_nothing() {
     assert_held_by_nothing("freed_with_its_box", false);
 }
 
-/// To dereference any of these values would crash the process.
+/// Dereferencing any of these values would crash the process.
 #[test]
 fn memory_that_cannot_be_read_is_skipped() {
     assert_static("kept_beside_unreadable_memory", "UNREADABLE", 1);

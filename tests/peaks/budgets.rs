@@ -61,7 +61,7 @@ fn the_lines_of_an_exceeded_peak_add_up_to_it() {
     }
 }
 
-/// To reuse the blocks that the report names is enough: the twin, which does so, stays within the
+/// Reusing the blocks that the report names is enough: the twin, which does so, stays within the
 /// budget.
 #[test]
 fn an_exceeded_count_says_which_allocations_one_buffer_could_serve() {

@@ -86,8 +86,8 @@ fn frees_in_a_callback() {
     unsafe { stream::synchronize(stream::null()) }.expect("an end");
 }
 
-/// The program registered the address of a pointer instead of the memory that it points to. To
-/// unregister that memory then failed, and the range stayed pinned.
+/// The program registered the address of a pointer instead of the memory that it points to.
+/// Unregistering that memory then failed, and the range stayed pinned.
 /// <https://github.com/nlesc-recruit/cudawrappers/issues/247>
 #[test]
 fn cudawrappers_247_the_address_of_the_pointer_is_registered() {

@@ -22,7 +22,8 @@ pub(crate) struct Results {
     pub(crate) event: Samples,
     /// Like `pool`, on sixteen threads at once.
     pub(crate) of_threads: Samples,
-    /// Like `of_threads`, without a tool: first without a pause, then with a pause before each call.
+    /// Like `of_threads`, but without a tool: first without a pause, then with a pause before each
+    /// call.
     pub(crate) paused: Samples,
     /// The milliseconds that a first check adds to a body that does nothing.
     pub(crate) first_check: Samples,

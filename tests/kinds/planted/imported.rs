@@ -175,7 +175,7 @@ pub(crate) fn destroy_external_semaphore(semaphore: sys::CUexternalSemaphore) {
     done(unsafe { sys::cuDestroyExternalSemaphore(semaphore) });
 }
 
-/// A real driver imports only semaphores that another API, such as Vulkan, has created.
+/// Returns why not: a real driver imports only semaphores of another API, such as Vulkan.
 pub(crate) fn no_semaphore() -> Option<String> {
     refusal("cuImportExternalSemaphore of nobody's semaphore", || {
         destroy_external_semaphore(external_semaphore());
