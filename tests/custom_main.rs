@@ -1,5 +1,5 @@
-//! A test target without libtest: `#[test]` functions are removed, but their cases remain and run
-//! with libtest's command line.
+//! A test target without libtest. The compiler removes `#[test]` functions, but their cases remain
+//! and run with libtest's command line.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ fn isolated() {
     assert_eq!(RUNS.load(Ordering::Relaxed), 0);
 }
 
-/// This program with other arguments, outside nextest.
+/// Runs this program with other arguments, outside nextest.
 fn run(arguments: &[&str]) -> (Output, String) {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);

@@ -1,6 +1,6 @@
 //! Allocators that report none of their blocks: only the figures of their probes can be judged.
 
-#![expect(unsafe_code, reason = "allocators take memory from the driver")]
+#![expect(unsafe_code, reason = "allocates memory from the driver")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use gpu_leak_check::report::check_report::{CheckStatus, Confirmation, FindingKin
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked;
 
-/// It keeps a count and never holds more than it has handed out.
+/// The bytes that [`Silent`] has handed out. It reserves nothing beyond them.
 static HANDED_OUT: AtomicU64 = AtomicU64::new(0);
 
 struct Silent;
@@ -45,7 +45,7 @@ impl Probe for Silent {
     fn empty_cache(&self, _: Place) {}
 }
 
-/// Has the name of a known allocator, and cannot list its segments.
+/// A probe with the name of a known allocator. It cannot list segments.
 struct CubeCl;
 
 static CUBECL: CubeCl = CubeCl;
@@ -75,7 +75,7 @@ impl Probe for CubeCl {
     fn empty_cache(&self, _: Place) {}
 }
 
-/// Has the name of a known allocator, and lists its segments: one that nothing else uses.
+/// A probe with the name of a known allocator. It lists one segment, which nothing else uses.
 struct Rmm;
 
 static RMM: Rmm = Rmm;
@@ -108,20 +108,20 @@ impl Probe for Rmm {
     fn empty_cache(&self, _: Place) {}
 }
 
-/// Has the function names of cubecl's allocator in its stack.
+/// Functions with the names of those in cubecl's allocator.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]
         pub(crate) fn reserve() {
             super::super::allocate();
-            // Keeps the call from becoming a jump, and the function from being merged with the
-            // other allocator's.
+            // Prevents the compiler from turning the call into a jump, and from merging this
+            // function with that of the other allocator.
             std::hint::black_box("cubecl");
         }
     }
 }
 
-/// Has the function names of RMM in its stack.
+/// Functions with the names of those in RMM.
 mod rmm {
     pub(super) mod pool_memory_resource {
         #[inline(never)]
@@ -132,7 +132,7 @@ mod rmm {
     }
 }
 
-/// Allocates 2 MiB from the driver for good.
+/// Allocates 2 MiB from the driver, and never frees them.
 fn allocate() {
     static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("a device"));

@@ -1,7 +1,7 @@
-//! A program whose global allocator reports every block: whatever the harness itself allocates and
-//! frees is reported to it, even while it holds a lock of the ledger.
+//! A program whose global allocator reports every block. The harness therefore receives reports
+//! about its own allocations and frees, even while it holds a lock of the ledger.
 
-#![expect(unsafe_code, reason = "a global allocator")]
+#![expect(unsafe_code, reason = "implements a global allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -19,13 +19,13 @@ struct Reporting;
 #[global_allocator]
 static HEAP: Reporting = Reporting;
 
-// SAFETY: the system's allocator, whose results are returned unchanged.
+// SAFETY: every call is forwarded to the system's allocator, whose result is returned unchanged.
 unsafe impl GlobalAlloc for Reporting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: guaranteed by the caller.
         let block = unsafe { System.alloc(layout) };
         if !block.is_null() {
-            // The name of a place is looked up, as other sources do.
+            // Looks up the name of a place, like other sources.
             let place = Place::named("heap:0");
             SOURCE.allocated(place, block.addr() as u64, layout.size() as u64);
         }
@@ -78,7 +78,8 @@ fn leaves_a_block() {
 #[test]
 fn runs_checks_of_every_sort() {
     for _ in 0..4 {
-        // What they find of the harness's own memory does not matter to this test.
+        // The test only requires that these checks end. Their findings about the harness's own
+        // memory do not matter.
         let _ = catch_unwind(|| {
             Check::new("budgets")
                 .max_allocated("1 KiB")

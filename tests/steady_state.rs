@@ -1,9 +1,9 @@
-//! In the steady state, events allocate no host memory. A counting allocator measures what this
-//! program's threads allocate. (The driver has its own allocator.)
+//! In the steady state, the harness allocates no host memory for events. A counting allocator
+//! measures what this program's threads allocate. The driver has its own allocator.
 
 #![expect(
     unsafe_code,
-    reason = "an allocator is unsafe, and so are the driver's calls"
+    reason = "implements an allocator, and calls functions of the driver"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -29,12 +29,12 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.set(TAKEN.get() + 1);
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: guaranteed by the caller; it came from there.
+        // SAFETY: guaranteed by the caller, and the block came from the system's allocator.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -42,7 +42,7 @@ unsafe impl GlobalAlloc for Counting {
 /// Allocates one resource of each kind that programs allocate frequently, and frees it.
 fn round() {
     let flags = CUevent_flags::CU_EVENT_DEFAULT;
-    // SAFETY: a context is current; the driver checks the addresses and handles, and nothing uses
+    // SAFETY: a context is current, the driver checks the addresses and handles, and nothing uses
     // them.
     unsafe {
         let memory = result::malloc_sync(512).expect("memory");
@@ -60,7 +60,7 @@ fn round() {
 fn works_on() {
     let context = CudaContext::new(0).expect("a device");
     context.bind_to_thread().expect("its context");
-    // For a while, addresses reach parts of the table that have never been used.
+    // At first, some addresses are in parts of the table that have never been used.
     let is_steady = (0..20).any(|_| {
         let before = TAKEN.get();
         (0..1000).for_each(|_| round());

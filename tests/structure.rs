@@ -1,8 +1,11 @@
-//! ARCHITECTURE.md is correct, and so are the tables of floors at the top of the core, of a check, of the
-//! command and of the kernels: every module is in its table and imports only from below, every package is
-//! named, and every path exists. Every file belongs to some program, because a test in a file that does
-//! not would never run. Every option of the attribute is documented where users look for it. The address
-//! of the repository is everywhere the one in Cargo.toml. Separate workspaces agree with this one.
+//! The structure of the repository is as documented:
+//! - ARCHITECTURE.md and the tables of floors at the top of the core, of a check, of the command
+//!   and of the kernels are correct. Every module is in its table and imports only from below,
+//!   every package is named, and every path exists.
+//! - Every file belongs to a program, because a test in any other file would never run.
+//! - Every option of the attribute is documented where users look for it.
+//! - The address of the repository is that in Cargo.toml everywhere.
+//! - Separate workspaces agree with this one.
 
 #[path = "structure/separate.rs"]
 mod separate;
@@ -24,10 +27,10 @@ fn read(path: &str) -> String {
 
 /// A directory whose modules are arranged in floors.
 struct House {
-    /// The page or the source file whose first text block is its table.
+    /// The page or the source file whose first text block is the table of floors.
     page: &'static str,
     directory: &'static str,
-    /// The prefix of paths to its modules, from anywhere and from those modules themselves.
+    /// The prefixes of paths to the modules: from anywhere, and from the modules themselves.
     prefixes: [&'static str; 2],
 }
 
@@ -59,7 +62,7 @@ const KERNELS: House = House {
     prefixes: ["crate::", "crate::"],
 };
 
-/// Each module of `house` and its floor, the surface first.
+/// Returns the floor of each module of `house`. The surface is floor 0.
 fn floors(house: &House) -> BTreeMap<String, usize> {
     let page = read(house.page);
     let tables = page.split("```text\n").skip(1);
@@ -74,7 +77,7 @@ fn floors(house: &House) -> BTreeMap<String, usize> {
     names.collect()
 }
 
-/// The Rust files below `directory`.
+/// Returns the Rust files below `directory`.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a directory").flatten();
     let paths = entries.map(|entry| entry.path());
@@ -88,7 +91,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The files that are compiled as part of `path`, wherever they are.
+/// Returns the files that are compiled as part of `path`, wherever they are.
 fn compiled_with(path: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(path).expect("a file");
     let directory = path.parent().expect("a directory");
@@ -129,13 +132,13 @@ fn is_a_target(path: &Path) -> bool {
     matches!(stem, Some("lib" | "main" | "build")) || is_found_by_cargo || is_listed()
 }
 
-/// Whether a file is compiled into the library: tests and fuzz targets may look anywhere.
+/// Whether a file is compiled into the library. Tests and fuzz targets may import from anywhere.
 fn is_product(path: &Path) -> bool {
     let mut parts = path.iter().filter_map(|part| part.to_str());
     !parts.any(|part| matches!(part, "tests" | "tests.rs" | "fuzz.rs"))
 }
 
-/// The code of `text` before its tests, without comments.
+/// Returns the code of `text` before its tests, without comments.
 fn code(text: &str) -> String {
     let code = text.split("\nmod tests {").next();
     let code = code.unwrap_or_default().lines();
@@ -145,14 +148,15 @@ fn code(text: &str) -> String {
     code.join("\n")
 }
 
-/// The modules that `code` names after `prefix`, including those of `use crate::{one, other}`.
+/// Returns the modules that `code` names after `prefix`, including those in
+/// `use crate::{one, other}`.
 fn named(code: &str, prefix: &str) -> Vec<String> {
     let identifier = |text: &str| -> String {
         let is_of_name = |letter: &char| letter.is_alphanumeric() || *letter == '_';
         text.trim_start().chars().take_while(is_of_name).collect()
     };
     let mut names = Vec::new();
-    // An expansion names the surface, which is not an import.
+    // Macros name the surface for their expansions, which is not an import.
     let code = code.replace("$crate::", "");
     for after in code.split(prefix).skip(1) {
         match after.strip_prefix('{') {
@@ -166,7 +170,7 @@ fn named(code: &str, prefix: &str) -> Vec<String> {
     names
 }
 
-/// The names that the surface of `house` imports from other packages for its modules.
+/// Returns the names that the surface of `house` imports from other packages for its modules.
 fn from_elsewhere(house: &House) -> Vec<String> {
     let faces = ["lib.rs", "main.rs", "mod.rs"].map(|face| root().join(house.directory).join(face));
     let faces = faces
@@ -177,8 +181,8 @@ fn from_elsewhere(house: &House) -> Vec<String> {
         .collect()
 }
 
-/// The modules of `house` that have no floor, or import from above. The names in one row form one
-/// floor.
+/// Returns the modules of `house` that have no floor or import from above. The names in one row
+/// form one floor.
 fn wrong(house: &House) -> Vec<String> {
     let floors = floors(house);
     let sources = root().join(house.directory);
@@ -202,7 +206,7 @@ fn wrong(house: &House) -> Vec<String> {
         for name in named(&code(&fs::read_to_string(&path).expect("a file")), prefix) {
             match floors.get(name.trim_start_matches("__")) {
                 Some(other) if other >= floor || name == module => {}
-                // Only the surface may name its own items, which are on no floor.
+                // Only the surface may name items that are on no floor, because they are its own.
                 None if *floor == 0 || elsewhere.contains(&name) => {}
                 _ => wrong.push(format!("{} imports {name}", inside.display())),
             }
@@ -259,7 +263,8 @@ fn every_file_is_compiled() {
     let all = files(&root);
     let known = all.iter().flat_map(|path| compiled_with(path));
     let known: BTreeSet<_> = known.filter_map(|path| path.canonicalize().ok()).collect();
-    // These files are passed to the compiler separately, and a report quotes this one.
+    // The compiler gets the files in `tests/ui` separately, and reports only quote those in
+    // `fixtures`.
     let apart = ["tests/ui", "tests/output/fixtures"].map(|directory| root.join(directory));
     let is_apart = |path: &Path| apart.iter().any(|directory| path.starts_with(directory));
     let orphans: Vec<_> = all
@@ -330,16 +335,15 @@ fn every_option_is_documented() {
     }
 }
 
-/// The address of the repository, from `[workspace.package]` in Cargo.toml.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
-/// Where the packages are found, wherever their repository is.
+/// The addresses of the packages, which do not depend on that of the repository.
 const REGISTRIES: [&str; 2] = [
     "https://crates.io/crates/gpu-leak",
     "https://docs.rs/gpu-leak",
 ];
 
-/// The addresses in `text` that are meant to be this project's.
+/// Returns the addresses in `text` that are meant to be this project's.
 fn own_addresses(text: &str) -> impl Iterator<Item = &str> {
     let schemes = ["https://", "http://", "git@", "ssh://"];
     let starts = schemes
@@ -354,7 +358,7 @@ fn own_addresses(text: &str) -> impl Iterator<Item = &str> {
     addresses.filter(|address| address.contains("gpu-leak"))
 }
 
-/// Whether an address is below that of the repository, or that of a package.
+/// Whether an address is below that of the repository or of a package.
 fn is_right(address: &str) -> bool {
     let below = address.strip_prefix(REPOSITORY);
     below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '#']) || rest == ".git")
@@ -363,7 +367,7 @@ fn is_right(address: &str) -> bool {
             .any(|registry| address.starts_with(registry))
 }
 
-/// The files of the repository below `directory`, without what was built or downloaded there.
+/// Returns the files below `directory` that were neither built nor downloaded.
 fn all_files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a directory").flatten();
     entries
@@ -385,7 +389,7 @@ fn the_address_of_the_repository_is_that_of_the_manifest() {
     let mut wrong = Vec::new();
     let mut right = 0;
     for path in all_files(&root()) {
-        // Pictures and recordings that are compressed name nothing.
+        // Pictures and compressed recordings contain no addresses.
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };

@@ -1,5 +1,6 @@
-//! If `#[test]` is above the attribute, libtest has already taken the function, and the attribute
-//! cannot see that. The second registration reports it.
+//! If `#[test]` is above the attribute, libtest has already registered the test when the attribute
+//! runs, and the attribute cannot see this. The test then runs twice, and its second run reports
+//! the mistake.
 
 use gpu_leak_check::gpu_leak_check;
 

@@ -1,4 +1,4 @@
-//! Facts that a test with the attribute reports about itself.
+//! What the attribute registers about its test, such as its path, its origin and its options.
 
 use std::time::Duration;
 

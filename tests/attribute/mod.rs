@@ -1,7 +1,7 @@
 //! `#[gpu_leak_check]` on every form of test and together with every other attribute.
 //!
-//! These tests show that a body ran where and as often as it should. Tests that must fail are
-//! `#[ignore]`d and run in a child process.
+//! These tests verify that a body runs where it should, and as many times as it should. Tests that
+//! must fail are `#[ignore]`d, and other tests run them in a child process.
 
 mod double_registration;
 mod facts;
@@ -28,14 +28,14 @@ fn case(name: &str) -> &'static Case {
     cases[0]
 }
 
-/// Returns the child's output. Fails unless the child passed.
+/// Runs this test in a child process and returns its output. Fails unless the test passed.
 fn passes(test: &str) -> gpu_leak_tests::child::Child {
     let child = gpu_leak_tests::child::run(test);
     assert!(child.status.success(), "{test}: {child:#?}");
     child
 }
 
-/// Returns the child's output. Fails unless the child failed.
+/// Runs this test in a child process and returns its output. Fails unless the test failed.
 fn fails(test: &str) -> gpu_leak_tests::child::Child {
     let child = gpu_leak_tests::child::run(test);
     assert!(!child.status.success(), "{test}: {child:#?}");

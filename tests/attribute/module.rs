@@ -1,4 +1,4 @@
-//! The attribute on a module: each test in the module is checked, and nothing else is.
+//! The attribute on a module: it checks each test in the module, and nothing else.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ mod checked {
     fn with_its_own() {}
 
     #[cfg_attr(unix, test)]
-    #[cfg_attr(not(unix), expect(dead_code, reason = "a test elsewhere"))]
+    #[cfg_attr(not(unix), expect(dead_code, reason = "a test only on Unix"))]
     fn under_a_condition() {}
 
     #[cfg_attr(unix, gpu_leak_check(tolerance = 11))]
@@ -135,7 +135,7 @@ fn a_test_s_own_options_override_the_module_s_one_by_one() {
     assert_eq!(deepest.settle, Some(Duration::from_secs(2)));
 }
 
-/// A macro call has not been expanded yet when the attribute processes the module.
+/// The attribute processes a module before the macro calls in it are expanded.
 #[gpu_leak_check]
 mod with_macro_calls {
     macro_rules! tests {

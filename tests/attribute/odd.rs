@@ -1,11 +1,11 @@
-//! Unusual but legal: shadowed names, raw identifiers, nesting, lints.
+//! Unusual but legal tests: with shadowed names, raw identifiers, nesting and lints.
 #![expect(
     dead_code,
     unused_macros,
-    reason = "the shadowing items below exist to be in the way"
+    reason = "the items below exist only to shadow others"
 )]
 
-/// Items with every name that an expansion could use, but with other meanings.
+/// Items that have the names an expansion could use, but other meanings.
 mod shadowed {
     use ::gpu_leak_check::gpu_leak_check as check;
 
@@ -115,8 +115,8 @@ mod lints {
 
     #[gpu_leak_check]
     #[test]
-    #[expect(unused_variables, reason = "an expectation is met once")]
-    #[expect(non_snake_case, reason = "an expectation is met once")]
+    #[expect(unused_variables, reason = "must still be met after expansion")]
+    #[expect(non_snake_case, reason = "must still be met after expansion")]
     fn Expectations() {
         let unused = 1;
     }
@@ -153,7 +153,7 @@ checked!(by_a_macro, {
 
 #[expect(
     unnameable_test_items,
-    reason = "rustc warns that libtest cannot run what stands inside a function"
+    reason = "rustc warns that libtest cannot run a test inside a function"
 )]
 fn around_a_test() {
     #[gpu_leak_check::gpu_leak_check]

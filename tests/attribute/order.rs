@@ -1,4 +1,4 @@
-//! If the attribute is above `#[test]`, it registers one case, with the name of its test.
+//! If the attribute is above `#[test]`, it registers one case, under the name of the test.
 
 use gpu_leak_check::gpu_leak_check;
 

@@ -1,4 +1,4 @@
-//! A test ends as it would without the attribute.
+//! A test has the same outcome with and without the attribute.
 
 use std::error::Error;
 use std::fmt;
@@ -102,7 +102,7 @@ fn a_missing_panic_fails_with_the_message_of_libtest() {
 #[gpu_leak_check]
 #[test]
 #[ignore = "shows that it is not run"]
-#[expect(clippy::print_stdout, reason = "the test looks for it")]
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn ignored() {
     println!("the ignored body ran");
 }

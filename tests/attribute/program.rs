@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 
 use gpu_leak_check::registry;
 
-/// Runs the program with this argument. `None` on a machine to which only the tests were copied.
+/// Runs the program with this argument. Returns `None` if only the tests, and not the program, were
+/// copied to this machine.
 fn run(what: &str, variables: &[(&str, &str)]) -> Option<Output> {
     let program = Path::new(env!("CARGO_BIN_EXE_checked-program"));
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -1,4 +1,5 @@
-//! Async tests: the check wraps the runtime's whole lifetime, wherever the attribute is.
+//! Async tests: the check covers the runtime's whole lifetime, whether the attribute is above or
+//! below that of the runtime.
 
 use std::cell::Cell;
 
@@ -92,7 +93,7 @@ fn should_panic_is_judged_outside_the_runtime() {
 }
 
 mod imported {
-    //! A runtime's attribute under libtest's name.
+    //! A runtime's test attribute, imported under the name of libtest's.
 
     use gpu_leak_check::gpu_leak_check;
     use tokio::test;

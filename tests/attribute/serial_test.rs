@@ -1,4 +1,4 @@
-//! `serial_test`: the lock is taken inside the check, so a check never waits for the gate while it
+//! `serial_test`: a test takes its lock inside the check, so it never waits for the gate while it
 //! holds the lock.
 
 use gpu_leak_check::gpu_leak_check;

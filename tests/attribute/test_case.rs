@@ -1,4 +1,4 @@
-//! `test_case` generates tests above all other attributes of the function.
+//! `test_case` adds `#[test]` above all other attributes of the function.
 
 use gpu_leak_check::{gpu_leak_check, registry};
 use test_case::{test_case, test_matrix};

@@ -1,4 +1,4 @@
-//! Warm-ups before the first baseline, and before the baseline of a test.
+//! Warm-ups that run before the first baseline of the process, and before the baseline of a test.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,7 +27,7 @@ fn c_fails_when_it_is_requested() {
     );
 }
 
-/// Behaves like the set-up of a library, which may even use its own threads.
+/// Behaves like the set-up of a library that runs checks itself, even on its own threads.
 #[gpu_leak_check::warmup]
 fn d_checks_its_own_work_when_requested() {
     if std::env::var_os("WARMUP_CHECKS").is_none() {
@@ -66,7 +66,7 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 #[gpu_leak_check(warmup = 2)]
 #[ignore = "counts its runs for another test"]
 #[test]
-#[expect(clippy::print_stdout, reason = "the test looks for it")]
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn counts() {
     println!("run {}", RUNS.fetch_add(1, Ordering::Relaxed));
 }

@@ -1,6 +1,6 @@
-//! The cost of the ledger without a GPU, and contention between threads in it: `cargo bench -p
-//! gpu-leak-tests --bench ledger`. A machine with fewer cores than threads measures its scheduler
-//! instead.
+//! The cost of the ledger without a GPU, and contention between threads in it:
+//! `cargo bench -p gpu-leak-tests --bench ledger`. On a machine with fewer cores than threads, the
+//! figures are those of the scheduler instead.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,11 +20,11 @@ fn main() {
 }
 
 const THREADS: [usize; 3] = [1, 2, 16];
-/// The number of pairs in a sample. It takes some milliseconds, so that all threads are awake for
-/// most of it.
+/// The number of pairs in a sample. A sample takes some milliseconds, so that all threads are awake
+/// for most of it.
 const SAMPLE: u32 = 100_000;
 
-/// The number of the calling thread.
+/// Returns the number of the calling thread.
 fn thread() -> ThreadNumber {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {
@@ -46,8 +46,8 @@ fn pair_with_stack(bencher: Bencher<'_, '_>) {
     bencher.bench(|| pair(&ledger, thread(), ledger.stacks().intern(&SITE)));
 }
 
-/// The numbers of threads and stack depths with which a walk is measured. The functions in a stack
-/// are all different, as in real programs, because unwinders cache by return address.
+/// The stack depths at which a walk is measured. The functions in a stack are all different, as in
+/// real programs, because unwinders cache by return address.
 const WALKS: [usize; 2] = [24, 35];
 const WALK_SAMPLE: u32 = 2_000;
 
@@ -60,7 +60,7 @@ fn step<const N: usize>(left: usize, then: &mut dyn FnMut()) {
     } else {
         STEPS[left - 1](left - 1, then);
     }
-    // A different function for each value.
+    // Makes the function different for each value, so that the compiler does not merge them.
     black_box(N);
 }
 
@@ -107,7 +107,7 @@ fn pairs_with_a_walk(bencher: Bencher<'_, '_>, depth: usize) {
     );
 }
 
-/// Does the same with the unwinder that panics use.
+/// Like [`pairs_with_a_walk`], with the unwinder that panics use.
 #[divan::bench(threads = THREADS, args = WALKS, sample_size = 1, sample_count = 96)]
 fn pairs_with_an_exact_walk(bencher: Bencher<'_, '_>, depth: usize) {
     walks(
@@ -117,7 +117,6 @@ fn pairs_with_an_exact_walk(bencher: Bencher<'_, '_>, depth: usize) {
     );
 }
 
-/// Measures the stack walk alone.
 #[divan::bench(args = WALKS, sample_size = 1, sample_count = 96)]
 fn walk_alone(bencher: Bencher<'_, '_>, depth: usize) {
     let counted = bencher.counter(divan::counter::ItemsCount::new(WALK_SAMPLE));

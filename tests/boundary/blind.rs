@@ -1,6 +1,7 @@
-//! A check that cannot see the driver is never clean: what it reports, and when its test fails.
+//! A check that cannot see the driver is never clean. These tests verify what it reports, and when
+//! its test fails.
 
-#![expect(unsafe_code, reason = "functions of the driver, by their addresses")]
+#![expect(unsafe_code, reason = "calls functions of the driver by address")]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
@@ -34,7 +35,8 @@ fn run(fake: &Fake, test: &str, variables: &[(&str, &str)]) -> Checked {
     checked::finish(run)
 }
 
-/// The C library's own `dlsym`, which returns the unwrapped functions of the driver.
+/// Looks up a function with the C library's own `dlsym`, which returns the driver's unwrapped
+/// functions.
 fn unheard(name: &CStr) -> *mut c_void {
     // SAFETY: names end with zero bytes, and the library stays open; `dlsym` is called with its own
     // signature.
@@ -59,12 +61,12 @@ fn has_a_driver_that_was_initialised_unheard() {
     // SAFETY: `cuInit` has this signature.
     let initialise =
         unsafe { transmute::<*mut c_void, unsafe extern "C" fn(u32) -> u32>(unheard(c"cuInit")) };
-    // SAFETY: it has no preconditions.
+    // SAFETY: `cuInit` has no preconditions.
     assert_eq!(unsafe { initialise(0) }, 0);
 }
 
-/// Passes on a developer's machine with a line in the summary, and fails if `CI` is set or
-/// measuring is required.
+/// On a developer's machine the test passes, and the summary has a line about it. The test fails if
+/// `CI` is set or measuring is required.
 #[test]
 fn a_driver_that_was_initialised_unheard_measures_nothing() {
     let fake = Fake::new();
@@ -91,11 +93,11 @@ fn a_driver_that_was_initialised_unheard_measures_nothing() {
     }
 }
 
-/// Returns a function as a program that was built for a later CUDA version would get it.
+/// Looks up a function as a program that was built for a later CUDA version does.
 fn later(name: &CStr) -> *mut c_void {
     let mut function = ptr::null_mut();
     let (version, flags, status) = (99_000, 0, ptr::null_mut());
-    // SAFETY: a valid out pointer and a C string.
+    // SAFETY: the out pointer is valid, and the name is a C string.
     let found = unsafe {
         sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut function, version, flags, status)
     };
@@ -113,10 +115,10 @@ fn calls_a_function_of_a_later_driver() {
 
 fn calls_a_function_of_a_later_driver_here() {
     type Allocate = unsafe extern "C" fn(*mut u64, usize, u64) -> u32;
-    // SAFETY: the stand-in gives it this signature.
+    // SAFETY: the stand-in's function has this signature.
     let allocate = unsafe { transmute::<*mut c_void, Allocate>(later(c"cuMemAlloc")) };
     let mut pointer = 0;
-    // SAFETY: a valid out pointer.
+    // SAFETY: the out pointer is valid.
     assert_eq!(unsafe { allocate(&raw mut pointer, 10, 0) }, 0);
 }
 
@@ -208,7 +210,7 @@ fn a_machine_without_a_device_is_not_measured_and_passes_even_in_ci() {
     }
 }
 
-/// Tells a child the path of a library that has the name of another API's library.
+/// The variable that tells a child the path of a library with the name of another API's library.
 const ANOTHER_API: &str = "BLIND_ANOTHER_API";
 
 #[gpu_leak_check]
@@ -216,7 +218,7 @@ const ANOTHER_API: &str = "BLIND_ANOTHER_API";
 #[test]
 fn uses_another_api() {
     let file = std::env::var(ANOTHER_API).expect("the parent has compiled it");
-    // SAFETY: it contains nothing.
+    // SAFETY: the library contains no code that runs when it is loaded.
     std::mem::forget(unsafe { libloading::Library::new(file) }.expect("it can be loaded"));
 }
 

@@ -70,7 +70,7 @@ fn an_unbalanced_primary_retain_is_a_note() {
         times: 1,
     };
     assert_eq!(checked.report().primaries, [once_more], "{story}");
-    // The first user of a device creates its context: the summary does not mention this.
+    // The first test that uses a device creates its context. The summary does not mention this.
     assert!(!story.contains("primary context"), "{story}");
     let checked = run("retains_the_primary_context_and_leaks");
     assert_one_leak(&checked, Kind::Linear, 10);
@@ -110,7 +110,7 @@ fn retains_and_releases_the_primary_context() {
     let context = CudaContext::new(0).unwrap();
     free(allocate(10).unwrap()).unwrap();
     drop(context);
-    // A reset does not release what other holders have retained.
+    // A reset does not change the number of retains.
     retain_primary();
     reset_device();
     release_primary();
@@ -223,7 +223,8 @@ fn frees_after_the_green_context_ended() {
     let memory = allocate(10).unwrap();
     let stream = create_stream();
     make_current(primary.cu_ctx());
-    // A stream ends with its green context; everything else in it belongs to the primary context.
+    // A stream ends with its green context. All other resources that were created in the green
+    // context belong to the primary context.
     destroy_stream(stream);
     destroy_green(green);
     free(memory).unwrap();

@@ -1,7 +1,7 @@
 //! A shared library in the process: one that contains a second harness, and one that starts
 //! threads.
 
-#![expect(unsafe_code, reason = "a plugin is loaded")]
+#![expect(unsafe_code, reason = "loads a plugin")]
 
 use std::sync::OnceLock;
 
@@ -14,27 +14,28 @@ use super::assert_one_leak;
 use super::driver::{allocate, context};
 
 const HERE: &str = "boundary::copies::";
-/// Returns the plugin's answer.
+/// The plugin's answers.
 const HEARS_NOTHING: u32 = 1;
 const HEARS: u32 = 2;
 
 fn plugin() -> &'static libloading::Library {
     static PLUGIN: OnceLock<libloading::Library> = OnceLock::new();
     PLUGIN.get_or_init(|| {
-        // SAFETY: its only constructor writes to its own atomic; it is never closed.
+        // SAFETY: the plugin's only constructor writes to an atomic of the plugin, and the plugin
+        // is never closed.
         unsafe { libloading::Library::new(built("libgpu_leak_fake_plugin.so")) }.expect("a plugin")
     })
 }
 
 fn plugin_checks() -> u32 {
-    // SAFETY: the plugin gives the function this signature.
+    // SAFETY: the plugin's function has this signature.
     let checks = unsafe { plugin().get::<extern "C" fn() -> u32>(b"fake_plugin_checks") };
     checks.expect("a function of the plugin")()
 }
 
 fn plugin_runs(work: extern "C" fn()) {
     type Runs = extern "C" fn(extern "C" fn()) -> bool;
-    // SAFETY: the plugin gives the function this signature.
+    // SAFETY: the plugin's function has this signature.
     let runs = unsafe { plugin().get::<Runs>(b"fake_plugin_runs") };
     assert!(runs.expect("a function of the plugin")(work));
 }
@@ -71,7 +72,7 @@ fn comes_after_its_plugin() {
     allocate(10).unwrap();
 }
 
-/// The library's calls find the program's `pthread_create` first.
+/// The library's calls reach the program's `pthread_create` first.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn a_thread_of_a_shared_library_works_for_the_test_that_started_it() {

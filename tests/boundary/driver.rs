@@ -1,6 +1,6 @@
 //! The driver's calls, one line each, for the bodies of the boundary tests.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
+#![expect(unsafe_code, reason = "calls the driver")]
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,14 +25,14 @@ pub(super) fn allocate(bytes: usize) -> Result<Pointer, DriverError> {
 /// Like [`allocate`], but returns 0 if the driver returns no address.
 pub(super) fn request(bytes: usize) -> Pointer {
     let mut pointer = 0;
-    // SAFETY: a valid out pointer, and the caller made a context current.
+    // SAFETY: the out pointer is valid, and the caller made a context current.
     let done = unsafe { sys::cuMemAlloc_v2(&raw mut pointer, bytes) };
     done.result().expect("success");
     pointer
 }
 
 pub(super) fn free(pointer: Pointer) -> Result<(), DriverError> {
-    // SAFETY: the driver checks the address, and nothing uses it any longer.
+    // SAFETY: the driver checks the address, and nothing uses the memory any longer.
     unsafe { result::free_sync(pointer) }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn allocate_async(bytes: usize) -> Pointer {
 }
 
 pub(super) fn free_async(pointer: Pointer) {
-    // SAFETY: allocated on the null stream, and nothing uses it any longer.
+    // SAFETY: the memory was allocated on the null stream, and nothing uses it any longer.
     unsafe { result::free_async(pointer, stream::null()) }.expect("a free");
 }
 
@@ -50,41 +50,39 @@ pub(super) fn free_async(pointer: Pointer) {
 pub(super) fn create_context() -> sys::CUcontext {
     result::init().expect("a driver");
     let mut context = std::ptr::null_mut();
-    // SAFETY: a valid out pointer; no parameters are needed.
+    // SAFETY: the out pointer is valid, and no parameters are needed.
     let done = unsafe { sys::cuCtxCreate_v4(&raw mut context, std::ptr::null_mut(), 0, 0) };
     done.result().expect("a context");
     context
 }
 
 pub(super) fn destroy_context(context: sys::CUcontext) {
-    // SAFETY: created by `create_context`; nothing in it is used any longer.
+    // SAFETY: `create_context` created the context, and nothing in it is used any longer.
     unsafe { sys::cuCtxDestroy_v2(context) }
         .result()
         .expect("a live context");
 }
 
-/// Retains the primary context of device 0.
 pub(super) fn retain_primary() {
     result::init().expect("a driver");
-    // SAFETY: the device exists, and this does not use the context.
+    // SAFETY: the device exists, and the context is not used.
     unsafe { result::primary_ctx::retain(0) }.expect("a primary context");
 }
 
-/// Releases the primary context of device 0.
 pub(super) fn release_primary() {
-    // SAFETY: retained by `retain_primary`, whose caller no longer uses it.
+    // SAFETY: `retain_primary` retained the context, and its caller no longer uses it.
     unsafe { result::primary_ctx::release(0) }.expect("a retained context");
 }
 
-/// Creates a green context with all of device 0, and the context that makes it current.
+/// Creates a green context with all of device 0. Also returns the handle that makes it current.
 pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
     result::init().expect("a driver");
     let processors = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
     let flags = sys::CUgreenCtxCreate_flags::CU_GREEN_CTX_DEFAULT_STREAM as u32;
     let (mut green, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
     let mut description = std::ptr::null_mut();
-    // SAFETY: valid out pointers; zero is a valid value of every field of the resource, and each
-    // call uses the result of the previous one.
+    // SAFETY: the out pointers are valid; zero is a valid value of every field of the resource, and
+    // each call uses the result of the previous one.
     unsafe {
         let mut all: sys::CUdevResource = std::mem::zeroed();
         sys::cuDeviceGetDevResource(0, &raw mut all, processors)
@@ -100,14 +98,14 @@ pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
 }
 
 pub(super) fn destroy_green(green: sys::CUgreenCtx) {
-    // SAFETY: created by `create_green`, and no longer used.
+    // SAFETY: `create_green` created the context, and nothing uses it any longer.
     unsafe { sys::cuGreenCtxDestroy(green) }
         .result()
         .expect("a live green context");
 }
 
 pub(super) fn make_current(context: sys::CUcontext) {
-    // SAFETY: a live context.
+    // SAFETY: the context is live.
     unsafe { result::ctx::set_current(context) }.expect("a live context");
 }
 
@@ -116,13 +114,13 @@ pub(super) fn create_stream() -> sys::CUstream {
 }
 
 pub(super) fn destroy_stream(stream: sys::CUstream) {
-    // SAFETY: created by `create_stream`, and no longer used.
+    // SAFETY: `create_stream` created the stream, and nothing uses it any longer.
     unsafe { stream::destroy(stream) }.expect("a live stream");
 }
 
 /// A texture object over 256 floats at `memory`, in the current context.
 pub(super) fn create_texture(memory: Pointer) -> sys::CUtexObject {
-    // SAFETY: zero is a valid value of every field of both.
+    // SAFETY: zero is a valid value of every field of both structures.
     let (mut floats, sampling): (sys::CUDA_RESOURCE_DESC, sys::CUDA_TEXTURE_DESC) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     floats.resType = sys::CUresourcetype::CU_RESOURCE_TYPE_LINEAR;
@@ -131,7 +129,7 @@ pub(super) fn create_texture(memory: Pointer) -> sys::CUtexObject {
     floats.res.linear.numChannels = 1;
     floats.res.linear.sizeInBytes = 1024;
     let (mut texture, no_view) = (0, std::ptr::null());
-    // SAFETY: a valid out pointer, and two descriptions that are read.
+    // SAFETY: the out pointer is valid, and the call only reads the two descriptions.
     unsafe {
         sys::cuTexObjectCreate(
             &raw mut texture,
@@ -146,14 +144,14 @@ pub(super) fn create_texture(memory: Pointer) -> sys::CUtexObject {
 }
 
 pub(super) fn destroy_texture(texture: sys::CUtexObject) {
-    // SAFETY: created by `create_texture`, and no longer used.
+    // SAFETY: `create_texture` created the texture, and nothing uses it any longer.
     unsafe { sys::cuTexObjectDestroy(texture) }
         .result()
         .expect("a live texture");
 }
 
 pub(super) fn reset_device() {
-    // SAFETY: nothing on the device is used any longer.
+    // SAFETY: nothing uses the device any longer.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(0) }
         .result()
         .expect("a reset");
@@ -165,7 +163,7 @@ pub(super) fn run_captured_graph() {
     let stream = context.new_stream().expect("a stream");
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     stream.begin_capture(mode).expect("a capture");
-    // SAFETY: the stream is live; the address is freed in the capture that allocated it.
+    // SAFETY: the stream is live, and the address is freed in the capture that allocated it.
     unsafe {
         let inside = result::malloc_async(stream.cu_stream(), 100).expect("a node");
         result::free_async(inside, stream.cu_stream()).expect("a node");
@@ -184,7 +182,7 @@ pub(super) fn keep_reserve() {
     let mut keep = u64::MAX;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     let mut pool = std::ptr::null_mut();
-    // SAFETY: valid out pointers; the threshold is 64 bits wide.
+    // SAFETY: the out pointers are valid, and the threshold is 64 bits wide.
     unsafe {
         sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0)
             .result()
@@ -207,7 +205,7 @@ pub(super) fn fork() -> Option<libc::pid_t> {
 /// Returns the exit code of a child.
 pub(super) fn wait_for(child: libc::pid_t) -> i32 {
     let mut status = 0;
-    // SAFETY: a child of this process, and a local.
+    // SAFETY: the process is a child of this one, and the pointer is to a local variable.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert!(libc::WIFEXITED(status), "{status:#x}");
     libc::WEXITSTATUS(status)

@@ -20,7 +20,7 @@ fn leak() {
     allocate(8).unwrap();
 }
 
-/// The body's own failure stays the outcome, and the leak is reported in addition.
+/// Fails unless the body's own failure is still the outcome and the leak is reported as well.
 fn assert_fails_with_both(checked: &Checked, own: &str) {
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
@@ -130,7 +130,7 @@ fn memory_freed_after_the_verdict_is_late_and_the_verdict_stays() {
     );
 }
 
-/// Both runs of the test leave a block.
+/// The blocks that the test leaves, one in each of its two runs.
 static LEFT: Mutex<Vec<Pointer>> = Mutex::new(Vec::new());
 
 #[gpu_leak_check]
@@ -200,7 +200,7 @@ fn exits() {
 
 #[test]
 fn a_forked_child_reports_nothing_and_does_not_affect_its_parent() {
-    // A real driver cannot be used in a forked child, and does not always let the child exit.
+    // A forked child cannot use a real driver, which does not always let the child exit.
     let checked = checked::on(&Fake::new(), "boundary::endings::forks");
     let story = checked.story();
     let finding = only_finding(checked.report(), &story);
@@ -218,7 +218,8 @@ fn forks() {
     leak();
     for code in [0, 7] {
         let Some(child) = fork() else {
-            // The child's allocations are not judged, and the child ends without exit handlers.
+            // No check judges the child's allocations, and the child ends without running exit
+            // handlers.
             let _ = allocate(100);
             match code {
                 0 => return,

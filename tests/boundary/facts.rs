@@ -1,4 +1,4 @@
-//! Facts that a report shows besides its findings.
+//! Facts that a report shows in addition to its findings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -66,7 +66,7 @@ fn leaks_by_the_last_of_many_calls() {
     allocate(24).unwrap();
 }
 
-/// Memory that a nested check freed is not counted for the test.
+/// The test does not count memory that a nested check has freed.
 #[test]
 fn the_order_is_not_reported_unless_all_of_it_is_known() {
     let checked = run("leaks_beside_a_check_inside");

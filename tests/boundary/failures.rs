@@ -18,7 +18,7 @@ fn run(test: &str) -> Checked {
     checked::run(&format!("{HERE}{test}"))
 }
 
-/// A real driver does this only if it is broken.
+/// Runs the test on the stand-in with this fault, which a real driver has only if it is broken.
 fn run_with(fault: &str, test: &str) -> Checked {
     checked::on(&Fake::new().fault(fault), &format!("{HERE}{test}"))
 }
@@ -41,7 +41,7 @@ fn asks_for_too_much() {
 
 #[test]
 fn a_request_whose_pointer_comes_back_null_is_no_finding() {
-    // A driver that reports success but returns no pointer.
+    // The driver reports success but returns no pointer.
     run_with("fail:cuMemAlloc_v2=0@1", "is_answered_null").assert_clean();
 }
 
@@ -105,7 +105,7 @@ fn a_free_that_fails_leaves_its_memory_and_explains_it() {
 #[test]
 fn frees_once() {
     context();
-    // The body ignores the error, but the check does not.
+    // The body ignores the error, but the check reports it.
     let _ = free(allocate(24).unwrap());
 }
 
@@ -167,7 +167,7 @@ fn goes_wrong_in_its_second_round() {
     static ROUND: AtomicU32 = AtomicU32::new(1);
     context();
     allocate(40).unwrap();
-    // The body ignores the error, but the check does not.
+    // The body ignores the error, but the check reports it.
     let _ = free(allocate(24).unwrap());
     if ROUND.fetch_add(1, Ordering::Relaxed) == 2 {
         free(allocate(4096).unwrap()).unwrap();
@@ -222,7 +222,8 @@ fn break_context() {
 #[test]
 #[ignore = "run on the stand-in"]
 fn begins_with_a_broken_context() {
-    // Makes a driver call, because the harness knows only contexts in which it has intercepted one.
+    // Makes a driver call, because the harness knows a context only once it has intercepted a call
+    // in it.
     uses_the_context();
     break_context();
     does_nothing();
@@ -353,7 +354,8 @@ fn goes_on_after_breaks_in_the_second_round() {
 #[test]
 #[ignore = "run on the stand-in"]
 fn goes_on_after_breaks_as_it_warms_up() {
-    // Makes a driver call, because the harness knows only contexts in which it has intercepted one.
+    // Makes a driver call, because the harness knows a context only once it has intercepted a call
+    // in it.
     uses_the_context();
     let _ = std::panic::catch_unwind(breaks_as_it_warms_up);
     does_nothing();
@@ -393,7 +395,7 @@ fn breaks_as_it_warms_up() {
     }
 }
 
-/// Three frees fail after the context broke; they are one finding.
+/// Three frees fail after the context broke. They are one finding.
 #[gpu_leak_check]
 #[ignore = "fails on purpose"]
 #[test]

@@ -1,4 +1,5 @@
-//! A second run of the body shows whether something is created once and kept, or left again.
+//! A second run shows whether a body creates a resource once and keeps it, or leaves another one in
+//! each run.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +62,7 @@ fn keeps_its_last_result() {
     }
 }
 
-/// Behaves like a library's own thread, which reaches the same line from different callers.
+/// Behaves like a library's own thread, which reaches one line from different callers.
 #[test]
 fn memory_that_an_older_thread_replaces_by_another_path_is_no_leak() {
     let checked = run("has_a_keeper_s_result");
@@ -80,7 +81,7 @@ fn has_a_keeper_s_result() {
     waits_for_the_keeper();
 }
 
-/// Keeps its last result until there is a new one.
+/// A thread that keeps its last result until there is a new one.
 fn keeper() -> &'static Worker {
     static THREAD: OnceLock<Worker> = OnceLock::new();
     let mut last = None;
@@ -163,8 +164,8 @@ fn a_leak_reached_partly_by_another_path_later_is_no_first_use() {
     assert_eq!(find(1), Some((FindingKind::Leaked, 32)), "{story}");
 }
 
-/// Leaves three blocks in each run: first two by one path and one by the other, then all by the
-/// other path.
+/// Leaves three blocks in each run. In the first run, two of them have one call path and the third
+/// has another; in the second run, all three have that other path.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
@@ -180,7 +181,7 @@ fn leaks_mostly_by_turns() {
     }
 }
 
-/// The two functions differ, because the compiler would merge them otherwise.
+/// This function and the next one differ, because the compiler would otherwise merge them.
 #[inline(never)]
 fn one_way() -> Pointer {
     black_box(1);

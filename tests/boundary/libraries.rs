@@ -1,6 +1,6 @@
-//! Memory that libraries and other allocators allocate.
+//! Memory that libraries and other allocators have allocated.
 
-#![expect(unsafe_code, reason = "a C library's functions")]
+#![expect(unsafe_code, reason = "calls a C library's functions")]
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ use super::{assert_noted_report, assert_one_leak, only_finding};
 
 const HERE: &str = "boundary::libraries::";
 
-/// The stand-in for cuBLAS, which stays open: its code is in the stacks.
+/// The stand-in for cuBLAS, which stays open because recorded stacks contain addresses of its code.
 fn cublas() -> &'static libloading::Library {
     static LIBRARY: OnceLock<libloading::Library> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -27,7 +27,7 @@ fn cublas() -> &'static libloading::Library {
 
 fn create_handle(library: &libloading::Library) -> u64 {
     let mut handle = 0;
-    // SAFETY: it has this signature in the stand-in, and the pointer is to a local variable.
+    // SAFETY: the stand-in's function has this signature, and the pointer is to a local variable.
     let status = unsafe {
         let create = library.get::<unsafe extern "C" fn(*mut u64) -> i32>(b"cublasCreate_v2");
         create.expect("a function of cuBLAS")(&raw mut handle)
@@ -37,7 +37,7 @@ fn create_handle(library: &libloading::Library) -> u64 {
 }
 
 fn destroy_handle(library: &libloading::Library, handle: u64) {
-    // SAFETY: it has this signature in the stand-in; the handle is no longer used.
+    // SAFETY: the stand-in's function has this signature, and the handle is no longer used.
     let status = unsafe {
         let destroy = library.get::<unsafe extern "C" fn(u64) -> i32>(b"cublasDestroy_v2");
         destroy.expect("a function of cuBLAS")(handle)
@@ -119,7 +119,7 @@ fn loads_another_library_where_cublas_was() {
         Some((fields.next()?.to_owned(), fields.next_back()?.to_owned()))
     };
     context();
-    // SAFETY: the stand-in has no constructors, and neither has a copy of it.
+    // SAFETY: neither the stand-in nor its copy has constructors.
     let open = |file: &str| unsafe { libloading::Library::new(file) }.expect("a library");
     let cublas = open("libcublas.so.13");
     Check::new("cuBLAS").run(|| destroy_handle(&cublas, create_handle(&cublas)));
@@ -136,14 +136,15 @@ fn loads_another_library_where_cublas_was() {
     leaks.run(|| uses_another_library(&mine));
 }
 
-/// Does the same from another place in the program.
+/// Uses the library from another place in the program than the first check.
 #[inline(never)]
 fn uses_another_library(library: &libloading::Library) {
     let handle = create_handle(library);
     destroy_handle(library, std::hint::black_box(handle));
 }
 
-/// A function whose stack contains the function names of cubecl's allocator.
+/// A function with the path of one in cubecl's allocator, by which the harness recognises that
+/// allocator in a stack.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]

@@ -1,6 +1,6 @@
 //! The boundary table of the design: what belongs to a test, what does not, and what cannot be
-//! known. Each row has a test named after it; its body is an ignored test beside it, which runs in
-//! a separate process.
+//! known. Each row has tests named after it. The body of such a test is an ignored test beside it,
+//! which runs in a separate process.
 //!
 //! | row | tests |
 //! | --- | --- |
@@ -39,14 +39,15 @@ use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{Finding, FindingKind, Report};
 use gpu_leak_tests::checked::Checked;
 
-/// Fails unless the test passed, its check was clean, and one of its notes says this.
+/// Fails unless the test passed and its check was clean, with a note that contains `part`.
 #[track_caller]
 fn assert_clean_with_note(checked: &Checked, part: &str) {
     checked.assert_clean();
     assert_noted_report(checked.report(), part);
 }
 
-/// Returns the only finding of the last check of a process, which failed because of it.
+/// Returns the only finding of the last check. Fails unless that finding is one leak of this kind
+/// and size, and the test failed.
 #[track_caller]
 fn assert_one_leak(checked: &Checked, kind: Kind, bytes: u64) -> &Finding {
     let story = checked.story();

@@ -1,4 +1,4 @@
-//! Tests for which thread allocated something, and when.
+//! The owner of a resource depends on which thread created it, and when.
 
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
@@ -20,7 +20,7 @@ fn run(test: &str) -> checked::Checked {
 
 static BEFORE: Mutex<Option<Pointer>> = Mutex::new(None);
 
-/// Allocates memory that is intercepted but that no check owns.
+/// Allocates memory that the harness records but no check owns.
 fn take_before() {
     uses_memory_of_its_own();
     context();
@@ -141,7 +141,7 @@ fn leaks_on_a_thread() {
     .unwrap();
 }
 
-/// A thread that runs `job` whenever it is asked to, and then answers.
+/// The requests to a thread that runs a job at each request, and then answers.
 pub(super) type Worker = mpsc::Sender<mpsc::Sender<()>>;
 
 pub(super) fn worker(name: &str, mut job: impl FnMut() + Send + 'static) -> Worker {
@@ -164,7 +164,7 @@ pub(super) fn have_it_done(worker: &Worker) {
     answer.recv().unwrap();
 }
 
-/// A thread that existed before every check and runs the jobs that it is given.
+/// A thread that existed before every check and runs a job at each request.
 pub(super) fn old_thread() -> &'static Worker {
     static THREAD: OnceLock<Worker> = OnceLock::new();
     let take = || {
@@ -214,7 +214,7 @@ fn leaks_on_an_old_thread_that_enters() {
     enters_an_old_thread();
 }
 
-/// The scope that an older thread works for.
+/// The scope that the older thread enters to allocate.
 static TO_ENTER: Mutex<Option<Scope>> = Mutex::new(None);
 
 fn entering_thread() -> &'static Worker {
@@ -259,7 +259,7 @@ fn freed_on_another_thread_while_the_check_settles_is_clean() {
     run("is_freed_late").assert_clean();
 }
 
-/// The thread outlives the body and frees late; the check must wait for it, however long that
+/// The thread outlives the body and frees late. The check must wait for the free, however long it
 /// takes.
 #[gpu_leak_check(settle = "60s")]
 #[ignore = "run in a process of its own"]
@@ -270,7 +270,7 @@ fn is_freed_late() {
     let body = thread::current();
     let (end, ended) = mpsc::channel::<()>();
     thread::spawn(move || {
-        // Closed when the body's thread drops its end, which means that the body has ended.
+        // Returns when the body has ended and so dropped its end of the channel.
         let _ = ended.recv();
         drop(body);
         context();
@@ -346,7 +346,7 @@ fn runs_beside_an_unrelated_thread() {
     has_an_unrelated_thread_reserve();
 }
 
-/// A thread that existed before every check and allocates from a pool when it is asked to.
+/// A thread that existed before every check and allocates from a pool at each request.
 fn stranger() -> &'static Worker {
     static THREAD: OnceLock<Worker> = OnceLock::new();
     let take = || {
@@ -390,7 +390,8 @@ fn memory_of_thread_local_destructors_belongs_to_the_test() {
     assert_one_leak(&run("leaks_when_a_thread_ends"), Kind::Linear, 24);
 }
 
-/// When its thread ends, frees the memory that it holds, or allocates memory for good.
+/// When its thread ends, frees the memory that it holds. If it holds none, allocates memory that is
+/// never freed.
 struct AtTheEnd(Option<Pointer>);
 
 impl Drop for AtTheEnd {
@@ -408,7 +409,7 @@ thread_local! {
         const { std::cell::RefCell::new(None) };
 }
 
-/// Holds memory on the body's own thread and on a thread that the body starts.
+/// Two threads hold memory until they end: the body's own, and one that the body starts.
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]

@@ -3,7 +3,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "children, libraries and timers of the C library"
+    reason = "uses children, libraries and timers of the C library"
 )]
 
 use std::ffi::{CStr, c_char};
@@ -24,11 +24,11 @@ use gpu_leak_tests::skipped;
 use super::driver::{Pointer, allocate, context, free, wait_for};
 use super::only_finding;
 
-/// Tells a child where its library is.
+/// The variable that tells a child the path of its library.
 const LIBRARY: &str = "SURROUNDINGS_LIBRARY";
 
-/// Runs an ignored test that leaks 8 bytes, with a library of this source, and fails unless exactly
-/// that leak is found.
+/// Runs an ignored test that leaks 8 bytes, with a library that is compiled from `source`. Fails
+/// unless the check finds exactly that leak.
 fn leaks_8_bytes(test: &str, source: &str) -> Checked {
     let folder = tempfile::tempdir().expect("a folder");
     let library = library::of_c(folder.path(), "libsurroundings.so", source);
@@ -47,7 +47,7 @@ fn leaks_8_bytes(test: &str, source: &str) -> Checked {
 
 fn open() -> libloading::Library {
     let file = std::env::var(LIBRARY).expect("the parent has compiled it");
-    // SAFETY: it runs nothing when it is loaded or unloaded.
+    // SAFETY: the library runs nothing when it is loaded or unloaded.
     unsafe { libloading::Library::new(file) }.expect("it can be loaded")
 }
 
@@ -74,7 +74,7 @@ fn starts_children() {
     allocate(8).unwrap();
     let library = open();
     for (execute, code) in [(1, 0), (0, 7)] {
-        // SAFETY: the function has this type, and a C compiler knows what its child may do.
+        // SAFETY: the function has this type, and its child does only what `vfork` allows.
         let child = unsafe {
             let spawn: libloading::Symbol<'_, extern "C" fn(*const c_char, i32) -> i32> =
                 library.get(b"spawn\0").expect("the function");
@@ -84,7 +84,7 @@ fn starts_children() {
     }
     let mut child = 0;
     let arguments = [TRUE.as_ptr().cast_mut(), null_mut()];
-    // SAFETY: null attributes are the default ones, and the lists end with a null pointer.
+    // SAFETY: null attributes select the defaults, and both lists end with a null pointer.
     let spawned = unsafe {
         let environment = [null_mut()];
         libc::posix_spawn(
@@ -152,13 +152,14 @@ fn profile() -> &'static AtomicU32 {
     }
     extern "C" fn tick(_: i32) {
         let mut stack = [null_mut(); 64];
-        // SAFETY: room for so many addresses; it was called before, so it loads nothing here.
+        // SAFETY: the array has room for 64 addresses, and `backtrace` was called before, so it
+        // loads nothing now.
         let depth = unsafe { backtrace(stack.as_mut_ptr(), 64) };
         TICKS.fetch_add(u32::from(depth > 0), Ordering::Relaxed);
     }
 
     tick(0);
-    // SAFETY: a handler of this type, and a valid interval.
+    // SAFETY: the handler has the right type, and the interval is valid.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = tick as extern "C" fn(i32) as usize;
@@ -196,8 +197,8 @@ fn is_profiled() {
     }
 }
 
-/// Builds a program whose panics abort, including those of the harness. `None` on a
-/// machine to which only the tests were copied.
+/// Builds a program whose panics abort, including those of the harness. Returns `None` if only the
+/// tests were copied to this machine.
 fn program_that_aborts() -> Option<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
     let harness = workspace.join("harness");
@@ -220,7 +221,7 @@ fn program_that_aborts() -> Option<PathBuf> {
         }\n";
     fs::write(project.join("Cargo.toml"), manifest).expect("a manifest");
     fs::write(project.join("src/main.rs"), program).expect("a source");
-    // The versions that this workspace has, so that nothing needs to be downloaded.
+    // Selects the versions that this workspace uses, so that cargo downloads nothing.
     fs::copy(workspace.join("Cargo.lock"), project.join("Cargo.lock")).expect("a copy");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let build = Command::new(cargo)
@@ -271,8 +272,8 @@ fn a_program_whose_panics_abort_reports_its_leak_and_is_aborted_by_its_panic() {
     assert_eq!(panics.child.status.code(), None, "{story}");
 }
 
-/// The only error that Valgrind reports. When a block is freed, its whole content is read, even
-/// bytes that were never written.
+/// Suppresses the only error that Valgrind reports: the harness reads the whole content of a block
+/// that is being freed, even bytes that were never written.
 const SUPPRESSIONS: &str = include_str!("../../docs/valgrind.supp");
 
 #[test]
@@ -303,7 +304,7 @@ fn the_same_leak_is_found_under_valgrind_without_other_errors() {
     let finding = only_finding(checked.report(), &story);
     let found = (finding.kind, finding.count, finding.bytes);
     assert_eq!(found, (FindingKind::Leaked, 1, 8), "{story}");
-    // The exit code of a failed test.
+    // This is the exit code of a failed test.
     assert_eq!(checked.child.status.code(), Some(101), "{story}");
 }
 

@@ -1,7 +1,7 @@
-//! The bytes of the whole device: advice in addition to the layers, never a verdict, and never a
-//! reason to create a context.
+//! The figures of the whole device are advisory. They decide no verdict, and the harness never
+//! creates a context to read them.
 
-#![expect(unsafe_code, reason = "a kernel is launched")]
+#![expect(unsafe_code, reason = "launches a kernel")]
 
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::compile_ptx;
@@ -57,8 +57,8 @@ fn a_test_that_creates_the_context_gets_figures_of_its_second_run() {
 #[test]
 #[ignore = "run in a process of its own"]
 fn uses_the_device_and_leaks() {
-    // The context is created inside the test: its bytes do not belong to the test, and nothing was
-    // read before.
+    // The context is created inside the test. Its bytes do not belong to the test, and the device
+    // could not be read before.
     uses_the_device();
     std::panic::catch_unwind(leaks).expect_err("a leak fails its test");
 }
@@ -124,12 +124,12 @@ fn launches() {
     let module = context.load_module("".into()).expect("a module");
     let kernel = module.load_function("any").expect("a kernel");
     let stream = context.default_stream();
-    // SAFETY: the stand-in runs nothing.
+    // SAFETY: the stand-in runs no code in a launch.
     unsafe { stream.launch_builder(&kernel).launch(ONE_THREAD) }.expect("a launch");
     stream.synchronize().expect("an end");
 }
 
-/// Needs a real driver, because only that reserves local memory.
+/// Needs a real driver, because the stand-in reserves no local memory.
 #[test]
 fn the_local_memory_of_a_kernel_is_accounted_for() {
     if !gpu::is_present() {

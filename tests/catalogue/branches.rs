@@ -1,6 +1,6 @@
-//! Functions with more than one way through them.
+//! Functions with several paths through them.
 
-/// Packets that are decoded one after the other.
+/// Packets that are decoded one after another.
 mod decoder {
     use gpu_leak_check::gpu_leak_check;
 
@@ -91,7 +91,7 @@ mod queue {
     }
 }
 
-/// Transfers through staging memory. A broken transfer has released it already.
+/// Transfers through staging memory. A broken transfer has already released that memory.
 mod transfer {
     use std::cell::Cell;
     use std::ffi::c_void;

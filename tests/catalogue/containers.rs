@@ -54,7 +54,7 @@ mod tiles {
     }
 }
 
-/// The glyphs that were used last.
+/// The most recently used glyphs.
 mod glyphs {
     use std::collections::VecDeque;
 
@@ -105,7 +105,7 @@ mod glyphs {
     }
 }
 
-/// Staging memory that is used again in each frame.
+/// Staging memory that is reused in each frame.
 mod staging {
     use std::ffi::c_void;
 
@@ -160,7 +160,7 @@ mod staging {
     }
 }
 
-/// Measurements of a service, the newest of which are compared with a new one.
+/// Measurements of a service. A new one is compared with the most recent ones.
 mod metrics {
     use std::sync::Mutex;
 
@@ -246,7 +246,7 @@ mod frames {
     }
 }
 
-/// Code by the name of its kernel.
+/// Loaded code, by the name of its kernel.
 mod shaders {
     use std::collections::HashMap;
 

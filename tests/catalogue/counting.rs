@@ -1,6 +1,6 @@
-//! Numbers of things: how many there are, and how many are released.
+//! Counts: how many resources exist, and how many are released.
 
-/// Streams that share the work.
+/// Streams among which the work is divided.
 mod streams {
     use cudarc::driver::sys::CUstream;
     use gpu_leak_check::gpu_leak_check;
@@ -44,7 +44,7 @@ mod streams {
     }
 }
 
-/// A buffer with a count of those that use it.
+/// A buffer that counts its users.
 mod shared {
     use std::cell::Cell;
 

@@ -54,7 +54,7 @@ mod mesh {
     }
 }
 
-/// A histogram that gets more bins.
+/// A histogram whose number of bins grows.
 mod histogram {
     use gpu_leak_check::gpu_leak_check;
 
@@ -119,7 +119,7 @@ mod player {
             Self { front, back }
         }
 
-        /// Shows the frame in the back, and returns the one that was shown.
+        /// Shows the back frame, and returns the frame that was shown before.
         fn present(&mut self) -> u64 {
             let next = heap::allocate(4096);
             mem::replace(&mut self.front, mem::replace(&mut self.back, next))
@@ -222,9 +222,9 @@ mod handle {
         Box::into_raw(Box::new(Buffer { address }))
     }
 
-    #[expect(unsafe_code, reason = "the other half of an interface for C")]
+    #[expect(unsafe_code, reason = "the other half of a C interface")]
     fn buffer_destroy(handle: Handle) {
-        // SAFETY: it came from `buffer_create`.
+        // SAFETY: the handle came from `buffer_create`.
         drop(unsafe { Box::from_raw(handle) });
     }
 

@@ -1,4 +1,4 @@
-//! Handles and addresses that are given to the driver again, and contexts.
+//! Handles and addresses that are passed back to the driver, and contexts.
 
 /// Work that is recorded once and launched often.
 mod recorder {

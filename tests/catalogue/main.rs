@@ -1,10 +1,10 @@
-//! Small programs, most of which make one mistake, and what the report must say about each mistake.
+//! Small programs, most of which make one mistake, and what the report must say about the mistake.
 //!
 //! Each program is a module with a checked test `program`, which runs in its own process on the
-//! stand-in for the driver. `// MISTAKE` ends the line that must be changed, or next to which a
-//! line is missing. The table has the function that owns the mistake, and what is left. The
-//! programs were written before the code that looks for their mistakes, and must not be changed to
-//! suit that code. Those in `aside` are not looked at while that code is written.
+//! stand-in for the driver. `// MISTAKE` ends the line that must be changed, or that is next to a
+//! missing line. The table names the function with the mistake, and what the program leaves. The
+//! programs were written before the code that locates mistakes, and must not be changed to suit it.
+//! Whoever writes that code does not look at the programs in `aside` meanwhile.
 
 mod aside;
 mod branches;

@@ -9,10 +9,10 @@ use gpu_leak_tests::fake::Fake;
 
 use crate::table::{Held, Named, Row};
 
-/// The number of locations of a finding that a reader looks at.
+/// The number of locations in a finding that a reader is assumed to look at.
 const MOST_LOCATIONS: usize = 12;
 
-/// The files that contain programs, by their module.
+/// The source files of the programs, by module.
 const SOURCES: &[(&str, &str)] = &[
     ("aside::collections", include_str!("aside/collections.rs")),
     ("aside::flow", include_str!("aside/flow.rs")),
@@ -58,7 +58,7 @@ fn run(row: &Row) -> Checked {
     checked::finish(run.env("GPU_LEAK_CHECK_HELD_BY", "600s"))
 }
 
-/// Returns the findings by kind, number and size.
+/// A finding: its kind, the kind of its resources, their number and their bytes.
 type Left = (FindingKind, Kind, u64, u64);
 
 fn left(report: &Report) -> Vec<Left> {
@@ -75,14 +75,14 @@ fn sorted(mut left: Vec<Left>) -> Vec<Left> {
     left
 }
 
-/// Fails if the report of a finding says something about its cause that is untrue.
+/// Fails if the report makes a false statement about the cause of a finding.
 fn assert_true(finding: &Finding, row: &Row, story: &str) {
     for others in &finding.siblings {
         let mut frees = locations(&others.freed_at).into_iter();
         let is_true = frees.any(|at| row.frees.iter().any(|free| is_in(&at, row, free)));
         assert!(is_true, "{}\n{story}", others.freed_at);
     }
-    // Companions have their own frees.
+    // Without siblings, the free that a passage shows may be that of a companion.
     let mut freed = finding
         .passages
         .iter()
@@ -113,7 +113,7 @@ fn assert_true(finding: &Finding, row: &Row, story: &str) {
     }
 }
 
-/// Returns how the report names the mistake.
+/// Returns how precisely the report locates the mistake.
 fn named(checked: &Checked, row: &Row) -> Named {
     let Some(owner) = row.owner else {
         return Named::Nowhere;
@@ -125,7 +125,7 @@ fn named(checked: &Checked, row: &Row) -> Named {
         let block = block(&checked.child.stderr, finding, &mut before);
         let mut locations = locations(block);
         if let Some(frame) = finding.shown_site().user_frame() {
-            // The line of the finding itself is printed without its function.
+            // The finding's own line is printed without its function.
             let line = frame.file.clone().zip(frame.line);
             let itself = locations.iter_mut().find(|location| location.line == line);
             let itself = itself.expect("the finding's line is printed");
@@ -158,7 +158,7 @@ fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a s
 
 /// Returns the places that a text names, in order.
 fn locations(text: &str) -> Vec<Location> {
-    // Source lines are shown with this mark.
+    // Reports quote source lines with this mark.
     let told = text.lines().filter(|line| !line.contains(" | "));
     let mut file = String::new();
     let mut all = Vec::new();
@@ -169,7 +169,7 @@ fn locations(text: &str) -> Vec<Location> {
 }
 
 /// Adds the places in a line such as `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A
-/// place in the file of the innermost quoted line has its line alone.
+/// place in the file of the innermost quoted line is named without its file.
 fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
     // The name of a wrapper may come after the line.
     let mut is_heading = text.starts_with("  -->") || text.starts_with("  :::");
@@ -205,7 +205,7 @@ fn function(text: &str) -> Option<String> {
     Some(text[start..].to_owned())
 }
 
-/// Whether a location is in this function of a program. Reports name the path's last two parts.
+/// Whether a location is in this function of a program. Reports give the path's last two parts.
 fn is_in(location: &Location, row: &Row, function: &str) -> bool {
     let Some(name) = location.function.as_deref() else {
         return false;
@@ -238,7 +238,7 @@ fn file(row: &Row) -> String {
     format!("tests/catalogue/{}.rs", module.replace("::", "/"))
 }
 
-/// Returns the number of the marked line of a program; none if the program makes no mistake.
+/// Returns the number of a program's marked line, or `None` if the program has no mistake.
 pub(crate) fn mark(row: &Row) -> Option<u32> {
     let (module, program) = row.program.rsplit_once("::").expect("a module");
     let (_, source) = SOURCES

@@ -1,4 +1,4 @@
-//! What several owners share, and what is sent to another thread.
+//! Resources that several owners share, or that are sent to another thread.
 
 /// A tree of parts, each of which is drawn relative to its parent.
 mod scene {
@@ -212,7 +212,7 @@ mod worker {
     }
 }
 
-/// Folders that know what they are in.
+/// Folders that refer to the folder they are in.
 mod folders {
     use std::cell::RefCell;
     use std::rc::{Rc, Weak};

@@ -1,6 +1,6 @@
-//! What statics keep: callbacks, the first of something, the last of something.
+//! Resources that statics keep: through callbacks, or as the first or the latest value.
 
-/// Documents that are saved when the program is asked to quit.
+/// Documents that are saved when the program receives a request to quit.
 mod document {
     use std::sync::{Arc, Mutex};
 
@@ -59,7 +59,7 @@ mod document {
     }
 }
 
-/// Pictures with a palette each.
+/// Pictures, each with a palette.
 mod palette {
     use std::sync::{Arc, OnceLock};
 
@@ -139,7 +139,7 @@ mod table {
     }
 }
 
-/// A buffer that is freed when the next one is there, because the device may still read it.
+/// A buffer that is freed only when the next one exists, because the device may still read it.
 mod retired {
     use std::sync::Mutex;
 

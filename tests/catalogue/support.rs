@@ -7,7 +7,7 @@ pub(crate) mod heap {
     use gpu_leak_check::Place;
     use gpu_leak_check::observe::Source;
 
-    /// Blocks begin at multiples of this, so that they do not overlap.
+    /// The distance between the addresses of blocks, so that they do not overlap.
     const SPACING: u64 = 1 << 20;
 
     static SOURCE: Source = Source::new("heap", &[]);
@@ -27,7 +27,7 @@ pub(crate) mod heap {
 
 /// The driver's functions, as programs with raw handles wrap them.
 pub(crate) mod cuda {
-    #![expect(unsafe_code, reason = "the driver's own calls")]
+    #![expect(unsafe_code, reason = "calls the driver")]
 
     use std::ffi::c_void;
     use std::mem::MaybeUninit;
@@ -50,7 +50,7 @@ pub(crate) mod cuda {
         CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"))
     }
 
-    /// Makes the primary context current unless another context is.
+    /// Makes the primary context current unless this thread has entered another context.
     fn enter() {
         if OWN_CONTEXTS.get() == 0 {
             context().bind_to_thread().expect("a live context");
@@ -75,7 +75,7 @@ pub(crate) mod cuda {
     /// Destroys the current context of this thread.
     pub(crate) fn destroy_context(own: sys::CUcontext) {
         OWN_CONTEXTS.set(OWN_CONTEXTS.get() - 1);
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the context and no longer uses it.
         done(unsafe { sys::cuCtxDestroy_v2(own) });
     }
 
@@ -86,7 +86,7 @@ pub(crate) mod cuda {
     pub(crate) fn alloc(bytes: usize) -> u64 {
         enter();
         let mut out = 0;
-        // SAFETY: the address is written.
+        // SAFETY: the call writes the address to a local variable.
         done(unsafe { sys::cuMemAlloc_v2(&mut out, bytes) });
         out
     }
@@ -97,7 +97,7 @@ pub(crate) mod cuda {
         done(unsafe { sys::cuMemFree_v2(address) });
     }
 
-    /// Does the same, for callers that can do nothing about an error.
+    /// Like the function above, but returns an error instead of panicking.
     pub(crate) fn try_free(address: u64) -> Result<(), DriverError> {
         enter();
         // SAFETY: the driver refuses an address that it did not hand out.
@@ -107,21 +107,21 @@ pub(crate) mod cuda {
     pub(crate) fn alloc_async(bytes: usize) -> u64 {
         enter();
         let mut out = 0;
-        // SAFETY: the address is written, and the null stream always exists.
+        // SAFETY: the call writes to a local variable, and the null stream always exists.
         done(unsafe { sys::cuMemAllocAsync(&mut out, bytes, stream::null()) });
         out
     }
 
     pub(crate) fn free_async(address: u64) {
         enter();
-        // SAFETY: the caller allocated it on the null stream and no longer uses it.
+        // SAFETY: the caller allocated the memory on the null stream and no longer uses it.
         done(unsafe { sys::cuMemFreeAsync(address, stream::null()) });
     }
 
     pub(crate) fn pinned(bytes: usize) -> *mut c_void {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the address is written.
+        // SAFETY: the call writes the address to a local variable.
         done(unsafe { sys::cuMemHostAlloc(&mut out, bytes, 0) });
         out
     }
@@ -132,7 +132,7 @@ pub(crate) mod cuda {
         done(unsafe { sys::cuMemFreeHost(start) });
     }
 
-    /// Does the same, for callers that can do nothing about an error.
+    /// Like the function above, but returns an error instead of panicking.
     pub(crate) fn try_free_pinned(start: *mut c_void) -> Result<(), DriverError> {
         enter();
         // SAFETY: the driver refuses an address that it did not hand out.
@@ -142,7 +142,7 @@ pub(crate) mod cuda {
     pub(crate) fn register(buffer: &mut [u8]) {
         enter();
         let start = buffer.as_mut_ptr().cast();
-        // SAFETY: the stand-in never accesses it.
+        // SAFETY: the stand-in never accesses the memory.
         done(unsafe { sys::cuMemHostRegister_v2(start, buffer.len(), 0) });
     }
 
@@ -154,42 +154,42 @@ pub(crate) mod cuda {
         properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
         enter();
         let mut out = 0;
-        // SAFETY: the properties are read.
+        // SAFETY: the call only reads the properties.
         done(unsafe { sys::cuMemCreate(&mut out, PAGE, &raw const properties, 0) });
         out
     }
 
     pub(crate) fn release_page(page: u64) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the memory and no longer uses it.
         done(unsafe { sys::cuMemRelease(page) });
     }
 
     pub(crate) fn create_stream() -> sys::CUstream {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the handle is written.
+        // SAFETY: the call writes the handle to a local variable.
         done(unsafe { sys::cuStreamCreate(&mut out, 0) });
         out
     }
 
     pub(crate) fn destroy_stream(stream: sys::CUstream) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the stream and no longer uses it.
         done(unsafe { sys::cuStreamDestroy_v2(stream) });
     }
 
     pub(crate) fn create_event() -> sys::CUevent {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the handle is written.
+        // SAFETY: the call writes the handle to a local variable.
         done(unsafe { sys::cuEventCreate(&mut out, 0) });
         out
     }
 
     pub(crate) fn destroy_event(event: sys::CUevent) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the event and no longer uses it.
         done(unsafe { sys::cuEventDestroy_v2(event) });
     }
 
@@ -203,45 +203,45 @@ pub(crate) mod cuda {
 
     pub(crate) fn unload_module(module: sys::CUmodule) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller loaded the module and no longer uses it.
         done(unsafe { sys::cuModuleUnload(module) });
     }
 
     pub(crate) fn create_graph() -> sys::CUgraph {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: there are no flags.
+        // SAFETY: the call has no flags, and writes to a local variable.
         done(unsafe { sys::cuGraphCreate(&mut out, 0) });
         out
     }
 
     pub(crate) fn destroy_graph(graph: sys::CUgraph) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the graph and no longer uses it.
         done(unsafe { sys::cuGraphDestroy(graph) });
     }
 
     pub(crate) fn instantiate(graph: sys::CUgraph) -> sys::CUgraphExec {
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the graph lives.
+        // SAFETY: the graph is live.
         done(unsafe { sys::cuGraphInstantiateWithFlags(&mut out, graph, 0) });
         out
     }
 
     pub(crate) fn launch(executable: sys::CUgraphExec) {
         enter();
-        // SAFETY: the executable graph and the null stream live.
+        // SAFETY: the executable graph and the null stream are live.
         done(unsafe { sys::cuGraphLaunch(executable, stream::null()) });
     }
 
     pub(crate) fn destroy_executable(executable: sys::CUgraphExec) {
         enter();
-        // SAFETY: the caller created it and no longer uses it.
+        // SAFETY: the caller created the executable graph and no longer uses it.
         done(unsafe { sys::cuGraphExecDestroy(executable) });
     }
 
-    /// The description of a one-dimensional array of floats.
+    /// Creates a one-dimensional array of floats.
     pub(crate) fn create_array(length: usize) -> sys::CUarray {
         let description = sys::CUDA_ARRAY_DESCRIPTOR {
             Width: length,
@@ -251,7 +251,7 @@ pub(crate) mod cuda {
         };
         enter();
         let mut out = ptr::null_mut();
-        // SAFETY: the description is read.
+        // SAFETY: the call only reads the description.
         done(unsafe { sys::cuArrayCreate_v2(&mut out, &raw const description) });
         out
     }

@@ -1,5 +1,5 @@
-//! The remains of each program, the function that owns its mistake, and how the present report
-//! names the mistake. A change of the harness may raise the last column; nothing else changes.
+//! For each program: what it leaves, the function with its mistake, and how precisely the current
+//! report locates the mistake. A change to the harness may only improve this last column.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,23 +14,23 @@ use gpu_leak_check::report::check_report::FindingKind::{
 use crate::aside;
 use crate::report::{assert_as_in, mark, names};
 
-/// What the report names of the mistake, among the first locations of a finding.
+/// How precisely the first locations of a finding identify the mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     /// The line of the mistake itself.
     Line,
     /// Another line of the function that contains the mistake.
     Function,
-    /// Neither of these, or there is no mistake.
+    /// Neither of these, or the program has no mistake.
     Nowhere,
 }
 
 /// The place in the program that still leads to a leaked resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Held {
-    /// Nothing outside the resource itself.
+    /// No place: nothing outside the resource itself leads to it.
     Nowhere,
-    /// A static, or a function on a stack, whose path ends with this text.
+    /// A static, or a function on a stack. Its path ends with this text.
     By(&'static str),
 }
 
@@ -49,9 +49,9 @@ pub(crate) enum Shape {
     Eviction,
     /// There is a cycle of `Rc` or `Arc`.
     Cycle,
-    /// A thread is not joined, or a channel keeps what was sent.
+    /// A thread is not joined, or a channel keeps what was sent to it.
     Thread,
-    /// The owner goes to `forget`, `leak`, `into_raw` or `ManuallyDrop`.
+    /// The owner is passed to `forget`, `leak`, `into_raw` or `ManuallyDrop`.
     Forgotten,
     /// A wrong address is freed.
     WrongAddress,
@@ -63,7 +63,7 @@ pub(crate) enum Shape {
     Replaced,
     /// The reset of a pool loses blocks.
     Reset,
-    /// Each call leaves one resource more.
+    /// Each call leaves one more resource.
     Growth,
     /// A context or parent ends before its child.
     ParentFirst,
@@ -71,11 +71,11 @@ pub(crate) enum Shape {
     Static,
     /// All resources but one are released.
     AllButOne,
-    /// A loop allocates anew in each attempt.
+    /// A loop allocates again in each attempt.
     Retry,
     /// A count is wrong by one.
     Count,
-    /// The owner is swapped out and dropped as a number.
+    /// The old resource is swapped out, and its address is dropped instead of freed.
     SwappedOut,
 }
 
@@ -85,25 +85,25 @@ const SHAPES: usize = Shape::SwappedOut as usize + 1;
 /// A program and what its report must say.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// The path of its module.
+    /// The path of the program's module.
     pub(crate) program: &'static str,
-    /// The shape of its mistake; `None` if it makes none.
+    /// The shape of the program's mistake, or `None` if it has none.
     pub(crate) shape: Option<Shape>,
     /// The function that contains the mistake.
     pub(crate) owner: Option<&'static str>,
-    /// The expected findings: the kinds of finding and resource, the number and the bytes.
+    /// The expected findings: the kind of each, and the kind, number and bytes of its resources.
     pub(crate) left: &'static [(FindingKind, Kind, u64, u64)],
-    /// The functions that free other resources that were allocated on the same line.
+    /// The functions that free other resources allocated on the same line.
     pub(crate) frees: &'static [&'static str],
     /// The place in the program that still leads to the leaked resource.
     pub(crate) held: Held,
-    /// How the present report names the mistake.
+    /// How precisely the current report locates the mistake.
     pub(crate) named: Named,
 }
 
 type Left = &'static [(FindingKind, Kind, u64, u64)];
 
-/// A program with a mistake of this shape in the function `owner`, which leaves `left`.
+/// The row of a program with a mistake of this shape in the function `owner`, which leaves `left`.
 pub(crate) const fn faulty(shape: Shape, owner: &'static str, left: Left) -> Row {
     Row {
         shape: Some(shape),
@@ -112,7 +112,7 @@ pub(crate) const fn faulty(shape: Shape, owner: &'static str, left: Left) -> Row
     }
 }
 
-/// A program without a mistake.
+/// The row of a program without a mistake.
 pub(crate) const fn correct(left: Left) -> Row {
     Row {
         program: "",
@@ -126,7 +126,7 @@ pub(crate) const fn correct(left: Left) -> Row {
 }
 
 impl Row {
-    /// Sets the functions that free other resources of the same line.
+    /// Sets the functions that free other resources allocated on the same line.
     pub(crate) const fn freed_in(self, frees: &'static [&'static str]) -> Self {
         Self { frees, ..self }
     }
@@ -137,7 +137,7 @@ impl Row {
         Self { held, ..self }
     }
 
-    /// Sets how the report names the mistake.
+    /// Sets how precisely the report locates the mistake.
     pub(crate) const fn named(self, named: Named) -> Self {
         Self { named, ..self }
     }
@@ -260,7 +260,7 @@ fn the_tables_have_every_program_once() {
     }
 }
 
-/// The number of rows with a mistake, and without one.
+/// Returns the number of rows with a mistake, and of rows without one.
 fn mistakes(rows: &[Row]) -> (usize, usize) {
     let with = rows.iter().filter(|row| row.shape.is_some()).count();
     (with, rows.len() - with)

@@ -1,5 +1,5 @@
-//! The allocators that programs use. They have no memory: what they report is invented, and the
-//! model knows everything about it.
+//! The allocators that programs use. They have no memory and report invented addresses, so the
+//! model knows everything about them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ pub(super) enum Allocator {
     Second,
     /// Reports every block, with a separate address space for each place.
     Placed,
-    /// Reports some of its blocks; its probe knows the sum of all blocks.
+    /// Reports some of its blocks. Its probe knows the sum of all blocks.
     Partly,
-    /// Reports every block, and allocates whole segments for them.
+    /// Reports every block, and allocates whole segments for its blocks.
     Pool,
 }
 
@@ -35,7 +35,7 @@ impl Allocator {
         }
     }
 
-    /// Returns one of the allocator's two places; allocators with a probe have only one.
+    /// Returns one of the allocator's two places. Allocators with a probe have only one place.
     pub(super) fn place(self, number: u8) -> Place {
         let names = match self {
             Self::Reporting | Self::Second | Self::Placed => ["device:0", "device:1"],
@@ -45,7 +45,8 @@ impl Allocator {
         Place::named(names[usize::from(number % 2)])
     }
 
-    /// The number of that place: always 0 for an allocator with a single place.
+    /// The number of the place that [`Self::place`] returns. It is always 0 for an allocator with
+    /// one place.
     pub(super) const fn place_number(self, number: u8) -> u8 {
         match self {
             Self::Reporting | Self::Second | Self::Placed => number % 2,
@@ -87,8 +88,8 @@ impl Allocator {
     }
 }
 
-/// The allocator's own files, which a report skips when it looks for the program's line. The file
-/// of the call site is not among them.
+/// The allocators' own files, which a report skips when it looks for the program's line. The file
+/// of the call sites is not among them.
 const OWN_SOURCES: &[&str] = &["composition/allocators.rs", "composition/run.rs"];
 
 static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
@@ -97,13 +98,13 @@ static PLACED: PlacedSource = PlacedSource::new("placed", OWN_SOURCES);
 static PARTLY: Source = Source::new("partly", OWN_SOURCES);
 static POOLED: Source = Source::new("pool", OWN_SOURCES);
 
-/// Returns addresses that were never handed out before.
+/// Returns the start of an address range that was never handed out before.
 pub(super) fn fresh(bytes: u64) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0x7100_0000_0000);
     NEXT.fetch_add(bytes.next_multiple_of(4096), Ordering::Relaxed)
 }
 
-/// The bytes whose sum only a probe knows.
+/// A sum of bytes that only a probe knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sum {
     /// The bytes of an allocator that reports nothing.
@@ -171,9 +172,9 @@ gpu_leak_check::probe!(&SILENT_PROBE);
 static PARTLY_PROBE: SumProbe = SumProbe(Sum::Partly);
 gpu_leak_check::probe!(&PARTLY_PROBE);
 
-/// The bytes in the pool's blocks.
+/// The sum of the bytes of the pool's blocks.
 static IN_POOL: AtomicU64 = AtomicU64::new(0);
-/// The bytes of the newest segment that blocks occupy.
+/// The number of bytes that blocks occupy in the newest segment.
 static USED_OF_NEWEST: AtomicU64 = AtomicU64::new(0);
 static SEGMENTS: Mutex<Vec<Segment>> = Mutex::new(Vec::new());
 
@@ -185,7 +186,7 @@ fn segments() -> MutexGuard<'static, Vec<Segment>> {
 pub(super) fn reserve(bytes: u64) -> u64 {
     let address = fresh(bytes);
     segments().push(Segment { address, bytes });
-    // The caller may put a block at its beginning.
+    // The caller may place a block at the start of the segment.
     USED_OF_NEWEST.store(4096, Ordering::Relaxed);
     address
 }
@@ -197,7 +198,7 @@ pub(super) fn in_newest(bytes: u64) -> Option<u64> {
     (offset + bytes <= segment.bytes).then_some(segment.address + offset)
 }
 
-/// Called at the end of a program: returns everything except blocks to its initial value.
+/// Resets everything except the blocks. Called at the end of each program.
 pub(super) fn reset() {
     segments().clear();
     for sum in &SUMS {

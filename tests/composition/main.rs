@@ -1,8 +1,9 @@
 //! Random programs, checked by the real harness and by a model of its rules.
 //!
 //! A program is a test whose body combines checks, scopes, threads and allocations at random. The
-//! model knows what leaks, and so what each check must report. `PROGRAMS=1000000` sets the number
-//! of programs, and `SEED=7` the first seed. A program with another result is shrunk and printed.
+//! model knows what leaks, and therefore what each check must report. `PROGRAMS=1000000` sets the
+//! number of programs, and `SEED=7` the first seed. A program whose reports differ from the model
+//! is shrunk and printed.
 //!
 //! This is a separate target because its probes affect the whole program, and because nothing else
 //! may run beside it: each of its processes must know that it runs alone.
@@ -23,10 +24,10 @@ use gpu_leak_tests::child;
 
 /// The number of programs in an ordinary run of the tests.
 const PROGRAMS: u64 = 10_000;
-/// The most programs that one process runs, because the harness remembers each leak until the
-/// process ends.
+/// The maximum number of programs that one process runs. It is limited because the harness
+/// remembers each leak until the process ends.
 const IN_ONE_PROCESS: u64 = 5_000;
-/// The most failing programs that one process prints.
+/// The maximum number of failing programs that one process prints.
 const PRINTED: usize = 3;
 /// The first seed.
 const SEED: u64 = 0x6c65_616b;
@@ -70,8 +71,8 @@ fn random_compositions_of_checks_agree_with_the_model() {
 /// Runs this number of programs in a separate process, and returns its output if one of them
 /// failed.
 ///
-/// The test is not selected by its exact name: in a process that runs a single test, everything
-/// belongs to that test.
+/// The command line does not select the test by its exact name, because in a process that runs a
+/// single test, everything belongs to that test.
 fn run_process(seed: u64, count: u64) -> Option<String> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(env::current_exe().expect("the path of this program"));
@@ -89,7 +90,7 @@ fn run_process(seed: u64, count: u64) -> Option<String> {
         .env("COMPOSITION_DIRECTORY", directory.path())
         .env("PROGRAMS", count.to_string())
         .env("SEED", seed.to_string())
-        // Discards the reports of all these leaks.
+        // Discards the printed reports of all leaks.
         .stderr(Stdio::null())
         .output()
         .expect("a process");
@@ -104,7 +105,7 @@ fn runs_programs() {
     let directory = env::var_os("COMPOSITION_DIRECTORY").expect("a directory for reports");
     let directory = Path::new(&directory);
     let (programs, first) = (number("PROGRAMS", PROGRAMS), number("SEED", SEED));
-    // Thousands of programs panic as intended, and nobody reads the messages.
+    // Thousands of programs panic on purpose, and nobody reads the messages.
     std::panic::set_hook(Box::new(|_| {}));
     let wrong = |program: &program::Program| model::violations(&run::run(program, directory));
     let mut failed = 0;
@@ -118,7 +119,8 @@ fn runs_programs() {
         if failed <= PRINTED {
             let small = shrink::shrink(program, |program| !wrong(program).is_empty());
             let told = match &wrong(&small)[..] {
-                // The result does not depend on the program alone.
+                // The program did not fail again, so its result does not depend on the program
+                // alone.
                 [] => format!("not again; at first:\n  {}", first.join("\n  ")),
                 told => told.join("\n  "),
             };

@@ -1,10 +1,11 @@
 //! The expected result of every check of a program, computed only from what the program did.
 //!
-//! This is written from the rules, not from the judgement. What a session leaves is determined by
-//! identity. If there are further runs, a leak is only what repeats at one call site in two runs
-//! including the last, or what each of three runs leaves of one allocator in one place. A tolerance
-//! applies to each run separately. Rounds are judged by what increases in each of them. A sum that
-//! something else may have changed has no owner, and is never clean.
+//! The model follows the documented rules, not the harness's code. It identifies each block that a
+//! session leaves. If the body runs again, only two things are leaks: blocks that were left at one
+//! call site in two runs, one of them the last; and blocks that each of three runs left in one
+//! place of one allocator. A tolerance applies to each run separately. With rounds, only an
+//! increase in every round is a finding. A sum that something else may have changed has no owner,
+//! and a check of it is never clean.
 
 mod comparison;
 mod rounds;
@@ -18,7 +19,7 @@ use super::allocators::{Allocator, Sum};
 use super::sites;
 use super::trace::{Block, Kind, Owner, Reserved, Run, Session, Tick, Trace};
 
-/// Returns what is wrong with the harness's reports about a program.
+/// Returns the errors in the harness's reports about a program.
 pub(super) fn violations(trace: &Trace) -> Vec<String> {
     let mut all = Vec::new();
     for number in 0..trace.sessions.len() {
@@ -57,7 +58,7 @@ impl Amount {
 /// An allocator and one of its places.
 type Class = (Allocator, u8);
 
-/// A layer in a place, to which a tolerance applies.
+/// A layer and a place. A tolerance applies to each such pair.
 type Layer = (&'static str, String);
 
 /// The blocks that the runs of a session left behind at one call site.
@@ -67,9 +68,9 @@ struct Group {
     left: Vec<Amount>,
     /// For each run, the amount that was still live at the end of the last run.
     kept: Vec<Amount>,
-    /// After each run, the amount that was live of this run and of the earlier ones.
+    /// After each run, the amount from this run and all earlier runs that was still live.
     level: Vec<Amount>,
-    /// Whether a nested check ended one of the runs because of some of these blocks.
+    /// Whether a nested check failed because of some of these blocks and so ended a run.
     is_settled: bool,
 }
 
@@ -95,7 +96,7 @@ impl Group {
         self.kept.iter().map(of_run).collect()
     }
 
-    /// Whether two runs, including the last, left some of these blocks for good.
+    /// Whether at least two runs, including the last, left some of these blocks for good.
     fn repeats(&self) -> bool {
         repeats(
             &self
@@ -115,7 +116,7 @@ impl Group {
     }
 }
 
-/// Whether something repeats that was true in these runs.
+/// Whether a property repeats: at least two runs have it, including the last.
 fn repeats(in_runs: &[bool]) -> bool {
     in_runs.iter().filter(|it| **it).count() >= 2 && in_runs.last() == Some(&true)
 }
@@ -133,16 +134,16 @@ struct View<'a> {
     trace: &'a Trace,
     number: usize,
     session: &'a Session,
-    /// The runs that count. A further run that panicked does not count.
+    /// The runs that count. If a run after the first panicked, it does not count.
     judged: Vec<&'a Run>,
     runs: usize,
-    /// Whether a further run panicked.
+    /// Whether a run after the first panicked.
     could_not_repeat: bool,
     rounds: u32,
-    /// Whether there are further runs that confirm what the first run left.
+    /// Whether the check runs the body again to confirm what the first run left.
     confirms: bool,
-    /// Whether this session is part of a run that only confirms, and leaves its findings to the
-    /// surrounding check.
+    /// Whether this session is part of a run that only confirms. Such a session leaves its findings
+    /// to the surrounding check.
     is_confirming: bool,
     groups: BTreeMap<(Class, u8), Group>,
     allowed: BTreeMap<(Class, u8), Group>,
@@ -151,15 +152,15 @@ struct View<'a> {
     /// The increase of the pool's reserve in each run, without segments that contain a block.
     reserve: Vec<u64>,
     is_ambiguous: bool,
-    /// Whether a thread of a surrounding check changed a sum or a reserve meanwhile. Neither check
-    /// knows the owner of the change, and the outer one judges it.
+    /// Whether a thread of a surrounding check changed a sum or a reserve during this session.
+    /// Neither check knows the owner of the change, so the outer one judges it.
     is_mixed: bool,
 }
 
 fn session_violations(trace: &Trace, number: usize) -> Vec<String> {
     let session = &trace.sessions[number];
     let Some(view) = View::of(trace, number) else {
-        // This is a warm-up run that panicked, or a scope that was never finished.
+        // There is no report of a warm-up run that panicked, or of a scope that was never finished.
         return Vec::new();
     };
     let Some(report) = &session.report else {
@@ -213,7 +214,7 @@ fn site_of(finding: &Finding) -> Option<u8> {
     functions.into_iter().find_map(sites::of_function)
 }
 
-/// Returns the findings for which a session failed.
+/// Returns the findings because of which a session failed.
 fn findings_of(session: &Session) -> impl Iterator<Item = &Finding> {
     let findings = session.report.iter().flat_map(|report| &report.findings);
     findings.filter(|finding| finding.kind.is_failure())
@@ -288,7 +289,7 @@ impl<'a> View<'a> {
         self.judged[run].began
     }
 
-    /// Returns the judged run of this check that allocated a block, if there is one.
+    /// Returns the judged run of this check in which the block was allocated, if there is one.
     fn run_of(&self, block: &Block) -> Option<usize> {
         match block.owner {
             Owner::Run(owner) => {
@@ -296,7 +297,7 @@ impl<'a> View<'a> {
                 let run = self.session.runs.iter().position(|run| *run == own)?;
                 (run < self.judged.len()).then_some(run)
             }
-            // If nothing else can run, the block belongs to the check.
+            // If no other test can run, the block belongs to the check.
             Owner::Nobody if !self.trace.has_neighbour => {
                 (0..self.judged.len()).find(|run| self.is_in(*run, block.made))
             }
@@ -336,7 +337,8 @@ impl<'a> View<'a> {
             let group = groups.entry(key).or_insert_with(|| Group::new(runs));
             group.is_settled |= settled.iter().any(|finding| {
                 let is_here = is_of(finding, key.0);
-                // A finding confirmed by layer, place and kind stands for other call sites, too.
+                // A finding that is confirmed by layer, place and kind also covers other call
+                // sites.
                 let is_of_class = finding.kind == FindingKind::Grew || is_of_three_runs(finding);
                 is_here && (is_of_class || site_of(finding) == Some(block.site))
             });
@@ -360,8 +362,8 @@ impl<'a> View<'a> {
         inner.filter(|_| self.judged[0].panicked)
     }
 
-    /// Whether the first run may have ended by the panic of a nested check that nothing in between
-    /// caught.
+    /// Whether the panic of this nested check may have ended the first run, because nothing in
+    /// between caught it.
     fn may_have_ended_by(&self, inner: &Session) -> bool {
         let mut session = inner;
         loop {
@@ -399,8 +401,9 @@ impl<'a> View<'a> {
     }
 
     fn rises(&self, sum: Sum) -> Vec<u64> {
-        // A change by a nested check in the first run that failed for it is not reported again. The
-        // nested check's report has the figure of one run, although it may have made several.
+        // If a nested check of the first run failed because of a change, the change is not reported
+        // again. The nested check's report has the figure of one run, although it may have made
+        // several.
         let settled: Vec<&Session> = (self.settled_by())
             .filter(|inner| findings_of(inner).any(|finding| is_of_sum(finding, sum)))
             .collect();
@@ -445,7 +448,7 @@ impl<'a> View<'a> {
         runs.map(rise).collect()
     }
 
-    /// Whether the session ended by a panic of its body or of a nested check.
+    /// Whether the session ended with a panic of its body or of a nested check.
     fn body_failed(&self) -> bool {
         let decides = |run: &usize| self.trace.runs[*run].panicked;
         match self.rounds > 1 {
@@ -475,7 +478,7 @@ fn is_confirming(trace: &Trace, session: &Session) -> bool {
 
 /// The bytes that the runs of a session leaked in one layer and one place.
 struct Lost {
-    /// For each run, the minimum that is confirmed at its call sites.
+    /// For each run, the minimum number of bytes that are confirmed at call sites.
     least: Vec<u64>,
     /// For each run, all bytes that it left for good at the call sites of a leak.
     most: Vec<u64>,
@@ -510,7 +513,7 @@ impl Lost {
 struct Expected {
     /// The reason why the session must fail, if it must.
     must_fail: Option<String>,
-    /// Whether the session may fail without having to.
+    /// Whether the session may either fail or pass.
     may_fail: bool,
     /// The reason why the session must be inconclusive unless it fails.
     inconclusive: Option<&'static str>,
@@ -518,8 +521,8 @@ struct Expected {
     tolerated: BTreeSet<Layer>,
     /// Places whose one-time set-up is also within the tolerance.
     tolerated_once: BTreeSet<Layer>,
-    /// The allocators and places where a leak at one call site explains what the runs left at
-    /// others, which may be omitted.
+    /// The allocators and places where a leak at one call site explains what the runs left at other
+    /// call sites. The report may omit the latter.
     confirmed: BTreeSet<Class>,
 }
 
@@ -532,7 +535,7 @@ impl Expected {
         }
         match group.kept.len() == 1 || group.repeats() {
             true => self.tolerated.contains(layer),
-            // Memory that a later run freed is reported as such.
+            // The report says so if a later run freed the memory.
             false => self.tolerated_once.contains(layer) && group.left == group.kept,
         }
     }

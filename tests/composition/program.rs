@@ -1,4 +1,5 @@
-//! A random program: the body of a checked test as a tree of steps, and its generator.
+//! Random programs: the body of a checked test as a tree of steps, and the generator of such
+//! bodies.
 
 use std::fmt;
 
@@ -11,7 +12,7 @@ use super::sites::SITES;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Program {
     pub(super) settings: Settings,
-    /// Whether a thread outside every scope runs beside the test and does what it is told.
+    /// Whether a thread outside every scope exists beside the test and runs steps for it.
     pub(super) has_neighbour: bool,
     pub(super) body: Vec<Step>,
 }
@@ -36,7 +37,8 @@ impl Settings {
     };
 }
 
-/// One step, and the executions in which it has an effect, like code next to a static counter.
+/// One step, and the executions in which it has an effect, like code that depends on a static
+/// counter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
     /// The counter of the step's executions.
@@ -48,7 +50,7 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Always,
-    /// Has an effect in this execution only, counted from 1.
+    /// Has an effect only in this execution. Executions are counted from 1.
     Only(u32),
     /// Has an effect in all executions but the first.
     Later,
@@ -106,7 +108,7 @@ pub(super) enum What {
     Thread { body: Vec<Step> },
     /// Starts a thread that waits for work, unless this slot already has one.
     StartWorker { slot: u8 },
-    /// Makes that thread run the body.
+    /// Makes the thread in this slot run the body.
     OnWorker { slot: u8, body: Vec<Step> },
     /// Runs the body in `gpu_leak_hooks::allow`.
     Allow { body: Vec<Step> },
@@ -136,7 +138,7 @@ pub(super) enum Fate {
     Dropped,
     /// The block is never freed.
     Lost,
-    /// The block is kept in a static slot, whose previous content is freed.
+    /// The block is kept in a static slot, and the block that was there is freed.
     Replaces { slot: u8 },
     /// The block is appended to a static list.
     Stored { list: u8 },
@@ -144,14 +146,14 @@ pub(super) enum Fate {
     HandedOver,
 }
 
-/// The number of slots, of lists, and of workers.
+/// The number of slots. There are as many lists and as many workers.
 pub(super) const SLOTS: u8 = 2;
 /// The size of the segment that the pool allocates for a block.
 pub(super) const SEGMENT: u64 = 2 << 20;
-/// The sums of an allocator that also reports blocks change by more than the rounding of a block.
+/// The smallest change to the sum of an allocator that also reports blocks. It exceeds the rounding
+/// of a block.
 const MIB: u64 = 1 << 20;
 
-/// Generates programs.
 struct Generator {
     random: Random,
     steps: usize,
@@ -183,11 +185,12 @@ pub(super) fn generate(seed: u64) -> Program {
     }
 }
 
-/// The context of a step, as far as it restricts what the step may be.
+/// The parts of a step's context that restrict which steps are possible.
 #[derive(Clone, Copy, Default)]
 struct Surroundings {
     depth: usize,
-    /// Whether the step is outside every scope, or on a thread that only runs plain steps.
+    /// Whether the step must be a plain one, because it is outside every scope or on another
+    /// thread.
     is_plain: bool,
     /// Whether the step runs on the thread outside the test.
     is_neighbours: bool,
@@ -258,7 +261,7 @@ impl Generator {
             _ => When::Even,
         };
         let what = self.what(around, own_sites);
-        // A body that panics tests little else.
+        // A body that always panics would test little else.
         let when = match &what {
             What::Panic if when == When::Always => When::Only(2),
             _ => when,

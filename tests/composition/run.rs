@@ -1,4 +1,4 @@
-//! Runs a program with the real harness, and records what it does.
+//! Runs a program with the real harness, and records what the program does.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -52,7 +52,7 @@ impl Worker {
         let thread = thread::spawn(move || {
             for (job, done) in asked {
                 job();
-                // An error means that the requester has panicked meanwhile.
+                // Sending fails only if the requester has panicked meanwhile.
                 let _ = done.send(());
             }
         });
@@ -78,7 +78,7 @@ struct Context {
     is_allowed: bool,
 }
 
-/// Runs `program` as a checked test. Returns what it did, and what was reported about it.
+/// Runs `program` as a checked test. Returns what the program did, and the reports about it.
 pub(super) fn run(program: &Program, directory: &Path) -> Trace {
     let neighbour = program.has_neighbour.then(Worker::start);
     let mut trace = Trace::default();
@@ -118,8 +118,8 @@ pub(super) fn run(program: &Program, directory: &Path) -> Trace {
     trace
 }
 
-/// A test with these settings. Each program gets a new one, and all are kept: entering a test twice
-/// looks like a double registration, which the harness detects on the stack.
+/// Creates a test with these settings, and keeps it for good. Each program needs its own, because
+/// the harness takes a test that is entered twice for a double registration.
 fn case(settings: Settings) -> &'static Case {
     let mut case = Case::new("composition::program", origin!(), body_of_the_test);
     case.options = Options {
@@ -146,10 +146,11 @@ fn reports(directory: &Path) -> Vec<Report> {
         return Vec::new();
     };
     let lines = fs::read_to_string(&file).expect("a run file");
-    // This ensures that the next program reads only its own reports.
+    // Empties the file, so that the next program reads only its own reports.
     let opened = OpenOptions::new().write(true).open(&file);
     opened.and_then(|file| file.set_len(0)).expect("a run file");
-    // Not deserialised as a `Record`: serde would buffer a copy before it knows the variant.
+    // Parses the lines as reports, because for a `Record` serde would buffer a copy before it knows
+    // the variant.
     let verdicts = lines
         .lines()
         .filter(|line| line.contains(r#""record":"verdict""#));
@@ -237,7 +238,7 @@ impl Execution {
             }
             run
         };
-        // Report something, because otherwise nothing would be measured.
+        // Reports a block, because a check without any event has measured nothing.
         let address = allocators::fresh(1);
         Allocator::Second.allocated(0, address, 1);
         Allocator::Second.freed(0, address, 1);
@@ -371,7 +372,7 @@ impl Execution {
         }
     }
 
-    /// A program as seen from one of its threads.
+    /// Returns the program in progress, for use on another thread.
     fn shared(&self) -> Arc<Self> {
         lock(&CURRENT).clone().expect("a program under way")
     }
@@ -563,8 +564,8 @@ impl Execution {
         allocator.freed(place, address, bytes);
     }
 
-    /// Ends the program's threads and frees what it has left, so that the next program starts from
-    /// nothing.
+    /// Ends the program's threads and frees what the program has left, so that the next program
+    /// starts from nothing.
     fn clean_up(&self) {
         for (worker, _) in std::mem::take(&mut *lock(&self.workers))
             .into_iter()

@@ -2,7 +2,7 @@
 
 use super::program::{Program, Settings, Step, When};
 
-/// Returns the smallest program found that still `fails`, by removing one thing at a time.
+/// Removes one thing at a time, and returns the smallest program found that still `fails`.
 pub(super) fn shrink(mut program: Program, mut fails: impl FnMut(&Program) -> bool) -> Program {
     loop {
         let smaller = candidates(&program).into_iter().find(&mut fails);

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 type Site = fn(&mut dyn FnMut());
 
-/// This follows the work, so that the call is not a tail call and the site is in every stack.
+/// Called after the work. The work is therefore not a tail call, and the site is in every stack.
 fn done(site: u8) {
     black_box(site);
 }
@@ -153,7 +153,6 @@ fn site_23(work: &mut dyn FnMut()) {
     done(23);
 }
 
-/// The number of call sites.
 pub(super) const SITES: usize = ALL.len();
 
 const ALL: [Site; 24] = [

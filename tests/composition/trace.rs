@@ -5,7 +5,7 @@ use gpu_leak_check::report::check_report::Report;
 use super::allocators::{Allocator, Sum};
 use super::program::Settings;
 
-/// The order of events.
+/// The position of an event in the order of all events.
 pub(super) type Tick = u64;
 
 /// A record of everything that one program did.
@@ -42,7 +42,7 @@ pub(super) struct Session {
     /// The runs of the session, without warm-ups.
     pub(super) runs: Vec<usize>,
     pub(super) report: Option<Report>,
-    /// Whether the session ended by a panic of its body or of itself.
+    /// Whether the session ended with a panic, either of its body or its own.
     pub(super) panicked: bool,
     pub(super) is_over: bool,
 }
@@ -78,7 +78,7 @@ pub(super) struct Block {
     pub(super) freed: Option<Tick>,
     pub(super) is_allowed: bool,
     pub(super) handed_over: Option<Tick>,
-    /// The time at which one of two blocks at this address was freed; which of them is unknown.
+    /// The time at which one of two blocks at this address was freed. It is unknown which one.
     pub(super) ambiguous: Option<Tick>,
 }
 
@@ -111,7 +111,7 @@ impl Trace {
         &self.sessions[self.runs[run].session]
     }
 
-    /// The run that owns the present work of a thread that was started in `home`: that run itself,
+    /// The run that owns the current work of a thread that was started in `home`: that run itself,
     /// the next run of the same session, or a surrounding run.
     pub(super) fn answering(&self, home: usize) -> Option<usize> {
         let mut home = Some(home);
@@ -129,7 +129,7 @@ impl Trace {
         None
     }
 
-    /// The owner of the present work of a thread that belongs to `home`.
+    /// The owner of the current work of a thread that belongs to `home`.
     pub(super) fn owner(&self, home: Owner) -> Owner {
         match home {
             Owner::Run(home) => self.answering(home).map_or(Owner::Nobody, Owner::Run),

@@ -20,7 +20,7 @@ fn take(device: &Device, bytes: usize) -> Buffer {
     Buffer::new(device, bytes).expect("there is room")
 }
 
-/// Returns the bytes that count as allocated for a request of this size, and as reserved for it.
+/// Returns how many bytes a request of this size adds to the allocated and to the reserved bytes.
 fn cost(bytes: usize) -> (u64, u64) {
     let device = device();
     let _buffer = take(&device, bytes);
@@ -162,7 +162,8 @@ fn a_failed_return_is_reported_and_the_segment_stays_reserved() {
     embedded.fail_free(1);
     let error = empty_cache(&device).expect_err("it was asked to fail");
     assert_eq!(error.to_string(), "free: failed on request");
-    // Large segments are released first: the large one was pinned, but the small one was released.
+    // Large segments are released first, so it is the large one that stays. The small one was
+    // released.
     assert_eq!(reserved(&device), 20 * MIB as u64);
     empty_cache(&device).expect("the fault is over");
     assert_eq!(reserved(&device), 0);

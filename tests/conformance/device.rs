@@ -1,4 +1,4 @@
-//! The embedded device has the simulated properties of a GPU.
+//! The embedded device simulates the properties of a GPU.
 
 use gpu_leak_kernels::memory::{
     Buffer, DeviceMemory, Policy, device_memory, set_memory_fraction, set_memory_limit, stats,

@@ -1,8 +1,8 @@
 //! The bytes of the seed programs, as reported by PyTorch 2.11 on an H200.
 //!
 //! Each program is replayed as the buffers that its tensors need, in the order in which PyTorch
-//! allocates and frees them. This tests the allocator alone: for the same requests it must report
-//! the same figures.
+//! allocates and frees them. This tests only the allocator, which must report the same figures for
+//! the same requests.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,8 @@ impl Program {
         empty_cache(&self.device).expect("everything free goes back");
     }
 
-    /// A row of the reference: bytes allocated, reserved and at the peak; segments and blocks.
+    /// Compares the figures with a row of the reference: the allocated, reserved and peak bytes,
+    /// and the numbers of segments and blocks.
     #[track_caller]
     fn expect(&self, step: &str, row: [u64; 5]) {
         let stats = stats(&self.device);
@@ -64,7 +65,8 @@ impl Program {
         self.take("bias2", 10 * F32);
     }
 
-    /// Its output for 64 samples. `ReLU` saves its result for a backward pass.
+    /// The output of [`Self::tiny_model`] for 64 samples. `ReLU` saves its result for a backward
+    /// pass.
     fn tiny_model_forward(&mut self, for_backward: bool) {
         self.take("hidden", 64 * 200 * F32);
         self.take("activated", 64 * 200 * F32);
@@ -109,8 +111,8 @@ fn tiny_model_inference_has_pytorchs_figures() {
 #[gpu_leak_check]
 #[test]
 fn tiny_model_training_with_adam_has_pytorchs_figures() {
-    // The peak of a step depends on the temporaries of the operations, not on the allocator: the
-    // peaks here are those of this replay.
+    // The peak of a step depends on the temporaries of the operations, not on the allocator. The
+    // peaks below are therefore those of this replay.
     let mut program = Program::new();
     program.tiny_model();
     program.take("x", 64 * 100 * F32);
@@ -127,7 +129,7 @@ fn tiny_model_training_with_adam_has_pytorchs_figures() {
         let peak = if first { 220_672 } else { 400_896 };
         let row = [allocated(172_032), 2_097_152, peak, 1, blocks(8)];
         program.expect("forward", row);
-        // The scalar of the mean is in a storage with the size of the input.
+        // The mean, a scalar, is in a storage as large as the input.
         program.take("loss", 64 * 10 * F32);
         let row = [allocated(174_592), 2_097_152, peak, 1, blocks(9)];
         program.expect("loss", row);
@@ -225,8 +227,8 @@ fn process_data_has_pytorchs_figures() {
     program.expect("end", [0, 0, 12_000_768, 0, 0]);
 }
 
-/// The segment is a multiple of 2 MiB; the surplus of 556,032 bytes is not split off, so it counts
-/// as allocated.
+/// The size of a segment is a multiple of 2 MiB. The surplus of 556,032 bytes is not split off, so
+/// it counts as allocated.
 #[gpu_leak_check]
 #[test]
 fn a_large_tensor_counts_the_whole_of_its_segment() {

@@ -1,5 +1,5 @@
-//! Guarantees that hold for every allocator of the workloads, with every storage, and the figures
-//! and rules of the caching allocator.
+//! Guarantees of every allocator of the workloads with every storage, and the figures and rules of
+//! the caching allocator.
 
 mod caching;
 mod device;
@@ -26,7 +26,7 @@ fn embedded(policy: Policy) -> Device {
     .expect("an embedded device")
 }
 
-/// Returns `None` on a machine without a GPU.
+/// Opens device 0 with this policy. Returns `None` on a machine without a GPU.
 fn cuda(policy: Policy) -> Option<Device> {
     Device::cuda_with(CudaConfig { ordinal: 0, policy }).ok()
 }
@@ -37,7 +37,7 @@ fn on_the_stand_in(test: &str) {
     }
 }
 
-/// Runs in a separate process, on the stand-in if there is no GPU.
+/// Runs a test in a separate process, on the stand-in if there is no GPU.
 fn alone(test: &str) {
     let test = format!("conformance::{test}");
     let run = if gpu::is_present() {
@@ -49,8 +49,8 @@ fn alone(test: &str) {
     assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
 }
 
-/// The suite, once for each allocator and storage. Tests with a cache are checked, so that they
-/// take turns: the end of another check would empty the cache.
+/// Defines the tests of the suite for each allocator and storage. Tests with a cache are checked so
+/// that they take turns, because the end of another check would empty the cache.
 macro_rules! conformance {
     ($($test:ident),* $(,)?) => {
         mod embedded_caching {
@@ -70,7 +70,7 @@ macro_rules! conformance {
                 }
             })*
         }
-        /// The same tests, on the stand-in if there is no GPU.
+        /// The CUDA tests, on the stand-in if there is no GPU.
         mod stand_in {
             $(#[test] fn $test() {
                 super::on_the_stand_in(concat!("cuda_caching::", stringify!($test)));

@@ -18,7 +18,7 @@ const MIB: usize = 1 << 20;
 #[derive(Clone, Debug)]
 enum Step {
     Take(usize),
-    /// Drops the buffer at this index, modulo their number.
+    /// Drops the buffer at this index, modulo the number of buffers.
     Drop(usize),
     EmptyCache,
 }
@@ -40,10 +40,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// A segment: its size, and for each offset of a block the block's size and whether it is in use.
+/// A segment: its size, and its blocks by offset, each with its size and whether it is in use.
 type Segment = (usize, BTreeMap<usize, (usize, bool)>);
 
-/// An implementation of the rules that examines everything every time.
+/// A naive implementation of the rules, which examines all blocks at every step.
 #[derive(Default)]
 struct Model {
     /// The segments, by address.
@@ -51,8 +51,8 @@ struct Model {
 }
 
 impl Model {
-    /// The place where the cache must serve a request, if it can: the smallest free block that is
-    /// large enough, and among equals the one with the lowest address.
+    /// The block from which the cache must serve a request, if it can: the smallest free block that
+    /// is large enough, and among equally large ones the one with the lowest address.
     fn fit(&self, size: usize) -> Option<(u64, usize)> {
         let small = size <= MIB;
         let segments = self.segments.iter();
@@ -73,8 +73,8 @@ impl Model {
         }
     }
 
-    /// Places a request by the rules and returns its address. `grown` is where the device put a new
-    /// segment, if one was needed.
+    /// Places a request by the rules and returns its address. `grown` is the new segment that the
+    /// device provided, if the request needed one.
     fn take(&mut self, bytes: usize, grown: Option<(u64, usize)>) -> u64 {
         let size = bytes.div_ceil(512) * 512;
         let (address, offset) = self.fit(size).unwrap_or_else(|| {
@@ -131,7 +131,7 @@ impl Model {
             .collect()
     }
 
-    /// The free blocks that share a segment with others: count and bytes.
+    /// The number and the bytes of the free blocks that share a segment with other blocks.
     fn inactive_split(&self) -> (u64, u64) {
         let split = self
             .segments
@@ -237,8 +237,8 @@ proptest! {
         prop_assert_eq!(device_memory(&device).unwrap(), at_first);
     }
 
-    /// If memory is short, requests fail or flush the cache; existing buffers stay intact, and
-    /// everything is returned.
+    /// If memory is short, requests fail or flush the cache. Existing buffers stay intact, and in
+    /// the end all memory is returned.
     #[gpu_leak_check]
     #[test]
     fn running_out_of_memory_harms_nothing(steps in steps(), capacity in 8..64_usize) {
@@ -260,7 +260,7 @@ proptest! {
                     Err(Error::OutOfMemory(figures)) => {
                         ooms += 1;
                         prop_assert_eq!(figures.requested, bytes);
-                        // Only what pins a segment may have stayed in the cache.
+                        // Only segments that a buffer pins may still be in the cache.
                         for segment in snapshot(&device).segments {
                             prop_assert!(segment.active_size > 0);
                         }

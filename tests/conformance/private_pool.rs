@@ -29,7 +29,7 @@ fn pool_of(device: &Device, address: u64) -> Option<PoolId> {
         .private_pool
 }
 
-/// The shared pool has room for all of the requests, but does not serve them.
+/// The shared pool has room for all requests in the capture, but does not serve them.
 pub(super) fn a_capture_takes_from_segments_of_its_own(device: &Device) {
     let shared = take(device, 1000);
     let (graph, (small, large)) = capture(device, || {
@@ -54,7 +54,7 @@ pub(super) fn memory_that_a_capture_drops_serves_only_that_capture_again(device:
         Ok((first, Buffer::new(device, 5000)?))
     });
     assert_eq!(second.address(), first);
-    // Replays write to the buffer, so the host has no access.
+    // Replays write to the buffer, so the host has no access to it.
     assert_eq!(second.as_bytes(), None);
     drop(second);
     assert_eq!(allocated(device), 0);
@@ -62,7 +62,7 @@ pub(super) fn memory_that_a_capture_drops_serves_only_that_capture_again(device:
     assert_ne!(outside.address(), first);
     assert_eq!(pool_of(device, outside.address()), None);
     drop(graph);
-    // The host has no access even after the graph is gone.
+    // The host has no access to such memory even after the graph is gone.
     let later = take(device, 5000);
     assert_eq!(pool_of(device, later.address()), None);
 }
@@ -139,7 +139,8 @@ pub(super) fn a_capture_without_room_leaves_the_cache_as_it_is(device: &Device) 
     assert_eq!(stats(device).num_alloc_retries, 0);
 }
 
-/// Older buffers may be dropped in a capture: they return to the pool that they came from.
+/// Buffers from before a capture may be dropped in it. Their memory returns to the pool that it
+/// came from.
 pub(super) fn memory_dropped_inside_returns_to_its_own_pool(device: &Device) {
     let outside = take(device, 4000);
     let address = outside.address();
@@ -173,7 +174,7 @@ pub(super) fn a_replay_copies_its_inputs_to_its_outputs(device: &Device) {
     assert_eq!((allocated(device), reserved(device)), (0, 0));
 }
 
-/// Direct devices have no pools.
+/// Defines the tests for devices with a cache. Devices without one have no pools.
 macro_rules! private_pools {
     ($($test:ident),* $(,)?) => {
         mod embedded {
@@ -188,8 +189,8 @@ macro_rules! private_pools {
                 }
             })*
         }
-        /// Runs the same in a separate process, on the stand-in if there is no GPU: a thread that
-        /// synchronises a whole context ends the captures of all others.
+        /// Runs the CUDA tests in separate processes, on the stand-in if there is no GPU. A thread
+        /// that synchronises a whole context ends the captures of all other threads.
         mod alone {
             $(#[test] fn $test() {
                 crate::conformance::alone(concat!("private_pool::cuda::", stringify!($test)));

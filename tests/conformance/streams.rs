@@ -28,7 +28,7 @@ fn take_on(device: &Device, bytes: usize, stream: &Stream) -> Buffer {
 fn memory_freed_on_one_stream_is_not_handed_to_another() {
     let (device, _, side) = device();
     let own = Stream::Embedded(device.as_embedded().expect("it is one").new_stream());
-    // Each stream comes once before and once after the other in the order of streams.
+    // The two iterations differ in which stream is the first in the order of streams.
     for (freed_on, asked_on) in [(&own, &side), (&side, &own)] {
         let first = take_on(&device, 1000, freed_on);
         let address = first.address();

@@ -1,4 +1,4 @@
-//! The guarantees that every allocator must give.
+//! The guarantees that every allocator of the workloads must give.
 
 use std::panic::Location;
 use std::thread;
@@ -35,7 +35,7 @@ pub(super) fn live_buffers_do_not_overlap(device: &Device) {
     for pair in ranges.windows(2) {
         assert!(pair[0].1 <= pair[1].0, "{pair:x?}");
     }
-    // This is the alignment that a kernel relies on when it loads four floats at a time.
+    // A kernel that loads four floats at a time relies on this alignment.
     assert!(ranges.iter().all(|(start, _)| start.is_multiple_of(256)));
 }
 
@@ -133,7 +133,7 @@ pub(super) fn a_limit_refuses_what_would_pass_it(device: &Device) {
         error.to_string().contains("under a limit of 30.0 MiB"),
         "{error}"
     );
-    // Cached memory is released to make room.
+    // The device must release cached memory to make room.
     drop(first);
     drop(take(device, 22 * MIB));
     assert!(reserved(device) <= 30 * MIB as u64);

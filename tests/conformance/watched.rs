@@ -1,4 +1,5 @@
-//! The caching allocator under the harness: blocks in its own layer, segments as its reserve.
+//! The caching allocator under the harness. Its blocks are in a layer of their own, and its
+//! segments are its reserve.
 
 use std::mem;
 use std::sync::LazyLock;
@@ -13,7 +14,8 @@ use gpu_leak_tests::child::Run;
 
 const LAYER: &str = "allocator:gpu-leak-kernels";
 
-/// The device of the checked bodies below. Its number is 3, to show that reports name the device.
+/// The device of the checked bodies below. Its number is 3, so that the tests can verify that
+/// reports name the device.
 fn device() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| {
         Device::embedded_with(EmbeddedConfig {
@@ -53,8 +55,8 @@ fn keeps_nothing() {
     drop(buffers);
 }
 
-/// The process keeps this device: if its last holder dropped it, what the tests leaked would be
-/// freed with the device.
+/// Returns a device that the process keeps. If its last owner dropped it, everything that the tests
+/// have leaked would be freed with it.
 fn cuda() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::cuda(0).expect("device 0"));
     &DEVICE
@@ -84,7 +86,7 @@ fn drops_its_device() {
     drop(take(&own, 1000));
 }
 
-/// The last buffer returns the memory and releases the context.
+/// The drop of the last buffer returns the memory and releases the context.
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]
@@ -138,7 +140,8 @@ fn pins_a_segment_with_a_tolerated_buffer() {
     mem::forget(take(&own, 1000));
 }
 
-/// All memory that the capture allocated was dropped inside it: only the graph holds its pool.
+/// Forgets a graph. All memory of its capture was dropped in the capture, so only the graph holds
+/// its pool.
 fn forget_a_graph(device: &Device) {
     let (graph, ()) = Graph::capture(device, || Tensor::zeros([1000], device).map(drop))
         .expect("it can be captured");
@@ -210,7 +213,7 @@ fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
     assert_eq!(finding.layer.to_string(), LAYER, "{story}");
     assert_eq!(finding.place.to_string(), "embedded:3", "{story}");
     assert_eq!(finding.resource, Some(Kind::Block), "{story}");
-    // Blocks of 1024 bytes for requests of 1000: what the allocator counts as allocated.
+    // For a request of 1000 bytes, the allocator counts a block of 1024 bytes as allocated.
     assert_eq!((finding.count, finding.bytes), (2, 2048), "{story}");
     let user = &finding.site.frames[finding.site.user.expect("the line that took them")];
     assert_eq!(
@@ -242,7 +245,7 @@ fn memory_that_is_only_cached_is_no_leak() {
     run("drops_its_device_before_a_buffer").assert_clean();
 }
 
-/// The driver has allocated the whole segment, but only its block is reported.
+/// The driver has allocated a whole segment, but only the block in it is reported.
 #[test]
 fn on_cuda_a_kept_buffer_is_reported_once_by_the_allocators_layer() {
     let checked = checked::run("conformance::watched::keeps_a_buffer_on_cuda");
@@ -266,7 +269,7 @@ fn on_cuda_memory_that_is_only_cached_is_no_leak() {
     checked::run("conformance::watched::drops_its_device_before_a_buffer_on_cuda").assert_clean();
 }
 
-/// No block is left, nor anything that a device could report.
+/// No block and no driver resource is left, only the pool.
 #[test]
 fn a_kept_graph_retains_its_pool() {
     let checked = run("keeps_a_graph");

@@ -1,5 +1,5 @@
-//! Resources that libraries allocate for a test are found and attributed to the test's line. Every
-//! kind of resource that a single call creates is in [`kinds`](crate::kinds).
+//! Resources that libraries create for a test are found and attributed to the line of the test. All
+//! resources that a single call creates are in [`kinds`](crate::kinds).
 
 mod planted;
 
@@ -7,7 +7,7 @@ use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::{checked, gpu};
 
-/// The number of the line that ends in `// leak: mark`.
+/// Returns the number of the line that ends in `// leak: mark`.
 fn line_of(mark: &str) -> u32 {
     let ending = format!("// leak: {mark}");
     let line = include_str!("planted.rs")
@@ -16,11 +16,11 @@ fn line_of(mark: &str) -> u32 {
     u32::try_from(line.expect("the mark is in planted.rs") + 1).unwrap()
 }
 
-/// cuBLAS allocates memory, streams and events; all of them are attributed to the same line.
+/// cuBLAS creates memory, streams and events. All are attributed to the same line of the test.
 #[test]
 fn a_cublas_handle() {
     if !gpu::is_present() {
-        // The stand-in for cuBLAS creates no streams and events.
+        // The stand-in for cuBLAS creates no streams or events.
         return;
     }
     let checked = checked::run("detects::planted::a_cublas_handle::leaks");

@@ -1,9 +1,9 @@
 //! A library's handle that is never destroyed, and the same work done correctly.
 //!
-//! The line that creates something is marked `// leak: NAME`; the tests find its number by that.
+//! The line that creates something is marked `// leak: NAME`, by which the tests find its number.
 //! All of these tests are ignored: `detects` and `quiet` run them in separate processes.
 
-#![expect(unsafe_code, reason = "a handle is destroyed by hand")]
+#![expect(unsafe_code, reason = "destroys a handle by hand")]
 
 use cudarc::cublas::{result as cublas, sys};
 use gpu_leak_check::gpu_leak_check;
@@ -44,6 +44,6 @@ fn take_cublas_handle() -> sys::cublasHandle_t {
 }
 
 fn destroy_cublas_handle(handle: sys::cublasHandle_t) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the handle and no longer uses it.
     unsafe { cublas::destroy_handle(handle) }.unwrap();
 }

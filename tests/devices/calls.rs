@@ -1,6 +1,6 @@
 //! The driver's calls, one line each, on a chosen device.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
+#![expect(unsafe_code, reason = "calls the driver")]
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -22,10 +22,10 @@ pub(super) fn use_device(device: usize) {
     context(device).bind_to_thread().expect("a live context");
 }
 
-/// Whether the primary context of a device exists. Asking does not create it.
+/// Whether the primary context of a device exists. The query does not create it.
 pub(super) fn is_active(device: i32) -> bool {
     let (mut flags, mut active) = (0, 0);
-    // SAFETY: both are written.
+    // SAFETY: the call writes to both local variables.
     let done = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
     done.result().expect("a device");
     active != 0
@@ -37,7 +37,7 @@ pub(super) fn allocate(bytes: usize) -> Pointer {
 }
 
 pub(super) fn free(pointer: Pointer) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller allocated the memory and no longer uses it.
     unsafe { result::free_sync(pointer) }.expect("a free");
 }
 
@@ -46,11 +46,11 @@ pub(super) fn allocate_async(bytes: usize) -> Pointer {
     unsafe { result::malloc_async(stream::null(), bytes) }.expect("memory")
 }
 
-/// Sets a location to a device.
+/// Sets a location to this device.
 fn locate(location: &mut sys::CUmemLocation, device: i32) {
     location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     let number = (&raw mut *location).cast::<i32>();
-    // SAFETY: the number follows the type; cudarc has a different name for it in each version of
+    // SAFETY: the device number follows the type. Its name in cudarc depends on the version of
     // CUDA.
     unsafe { number.add(1).write(device) };
 }
@@ -61,14 +61,14 @@ pub(super) fn create_pool(device: i32) -> sys::CUmemoryPool {
     properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     locate(&mut properties.location, device);
     let mut pool = ptr::null_mut();
-    // SAFETY: the pool is written and the properties are read.
+    // SAFETY: the call writes the pool to a local variable and reads the properties.
     let done = unsafe { sys::cuMemPoolCreate(&mut pool, &raw const properties) };
     done.result().expect("a pool");
     pool
 }
 
 pub(super) fn allocate_from(pool: sys::CUmemoryPool, bytes: usize) -> Pointer {
-    // SAFETY: the pool lives, and the null stream always exists.
+    // SAFETY: the pool is live, and the null stream always exists.
     unsafe { mem_pool::alloc_async(pool, bytes, stream::null()) }.expect("memory")
 }
 
@@ -79,14 +79,14 @@ pub(super) fn create_physical(device: i32) {
     properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     locate(&mut properties.location, device);
     let mut handle = 0;
-    // SAFETY: the handle is written and the properties are read.
+    // SAFETY: the call writes the handle to a local variable and reads the properties.
     let done = unsafe { sys::cuMemCreate(&mut handle, 2 << 20, &raw const properties, 0) };
     done.result().expect("physical memory");
 }
 
-/// Enables access of the current context to a device's memory.
+/// Lets the current context access a device's memory.
 pub(super) fn enable_peer_access(device: usize) {
-    // SAFETY: the other context is kept.
+    // SAFETY: the other context is never destroyed.
     let done = unsafe { sys::cuCtxEnablePeerAccess(context(device).cu_ctx(), 0) };
     match done {
         sys::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
@@ -95,7 +95,7 @@ pub(super) fn enable_peer_access(device: usize) {
 }
 
 pub(super) fn disable_peer_access(device: usize) {
-    // SAFETY: the other context is kept.
+    // SAFETY: the other context is never destroyed.
     let done = unsafe { sys::cuCtxDisablePeerAccess(context(device).cu_ctx()) };
     done.result().expect("it was enabled");
 }
@@ -103,7 +103,7 @@ pub(super) fn disable_peer_access(device: usize) {
 /// Copies this number of bytes from device 0 to device 1.
 pub(super) fn copy_from_one_to_the_other(from: Pointer, to: Pointer, bytes: usize) {
     let (source, target) = (context(0).cu_ctx(), context(1).cu_ctx());
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     let done = unsafe { sys::cuMemcpyPeer(to, target, from, source, bytes) };
     done.result().expect("a copy");
 }

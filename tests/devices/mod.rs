@@ -1,6 +1,6 @@
-//! Several devices: an allocation belongs to the device that holds it, whichever device the test
-//! names, and devices that the test does not use are not touched. Runs on the GPUs of a machine
-//! with two, otherwise on two stand-ins.
+//! Several devices. An allocation belongs to the device that holds it, whichever device the test
+//! names. The harness does not touch devices that the test does not use. These tests run on the
+//! GPUs of a machine with two of them, otherwise on two simulated ones.
 
 mod calls;
 
@@ -26,7 +26,7 @@ fn run(test: &str) -> Checked {
     }
 }
 
-/// The leaks that the last check of a process found: kind, place, bytes.
+/// Returns the kind, place and bytes of each leak that the last check found.
 #[track_caller]
 fn leaks(checked: &Checked) -> Vec<(Kind, Place, u64)> {
     assert!(
@@ -48,7 +48,7 @@ fn leaks(checked: &Checked) -> Vec<(Kind, Place, u64)> {
     leaks
 }
 
-/// Returns a device's driver row: its values before and after.
+/// Returns the values before and after of a device's `driver` row.
 fn allocated(report: &Report, device: usize) -> (u64, u64) {
     let tables = report.devices.iter();
     let mut tables = tables.filter(|table| table.place == Place::cuda(device));

@@ -1,5 +1,5 @@
-//! The workloads' own allocator. Whichever call to a backend fails, the failure is reported or the
-//! call repeated, nothing stays behind, and the next program finds everything unchanged.
+//! The workloads' own allocator. Whichever call to a backend fails, the allocator reports the
+//! failure or repeats the call, leaves nothing behind, and works as before for the next program.
 
 use gpu_leak_kernels::cuda::CudaConfig;
 use gpu_leak_kernels::memory::{Buffer, Policy, allocated, device_memory, empty_cache, reserved};
@@ -7,7 +7,7 @@ use gpu_leak_kernels::nn::Module;
 use gpu_leak_kernels::{Device, EmbeddedConfig, Graph, Result, Tensor, TinyModel};
 use gpu_leak_tests::fake::Fake;
 
-/// A number greater than that of the program's calls.
+/// A number that exceeds the program's number of calls.
 const CALLS: u64 = 60;
 
 fn train(device: &Device) -> Result<()> {
@@ -25,7 +25,7 @@ fn embedded(policy: Policy) -> Device {
     Device::embedded_with(config).expect("a device")
 }
 
-/// If a request for a segment is refused once, it is repeated after the cache has been emptied.
+/// If the backend refuses a segment, the allocator empties its cache and repeats the request.
 #[test]
 fn a_segment_that_is_refused_once_is_asked_for_again() {
     for policy in [Policy::Caching, Policy::Direct] {
@@ -78,7 +78,7 @@ const DRIVER: [&str; 8] = [
     "cuStreamSynchronize",
 ];
 
-/// Allocates buffers of both pools, some of which two streams use.
+/// Allocates buffers from both pools, and uses some of them on two streams.
 fn take_and_drop(device: &Device) -> Result<()> {
     let kept: Vec<_> = [100, 3 << 20, 30 << 20]
         .into_iter()
@@ -120,7 +120,7 @@ fn capture_and_replay(device: &Device) -> Result<()> {
     graph.replay()
 }
 
-/// Nothing stays except what the driver refused to destroy, and that is reported.
+/// Nothing stays except what the driver refused to destroy, which is reported.
 #[test]
 fn each_function_of_the_driver_below_a_graph_fails() {
     Fake::new().here(|control| {

@@ -1,8 +1,8 @@
-//! Bodies that are checked while something fails. They use a little of everything that the harness
+//! Bodies whose checks run while something fails. They use a little of everything that the harness
 //! reads.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
-#![expect(clippy::print_stdout, reason = "a parent looks for it")]
+#![expect(unsafe_code, reason = "calls the driver")]
+#![expect(clippy::print_stdout, reason = "the parent reads it")]
 
 use std::sync::{Arc, OnceLock};
 
@@ -40,8 +40,8 @@ fn leaves_nothing() {
     println!("{CAME_TO_ITS_END}");
 }
 
-/// Uses memory of each kind, a stream, an event, and a pool that keeps its reserve. The results of
-/// calls that the harness makes, too, are ignored, because these are meant to fail.
+/// Uses memory of each kind, a stream, an event, and a pool that keeps its reserve. Ignores the
+/// results of those calls that the harness makes too, because they may fail on purpose.
 fn uses_the_device() {
     static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"));
@@ -50,8 +50,8 @@ fn uses_the_device() {
     let mut keep = u64::MAX;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     let mut pool = std::ptr::null_mut();
-    // SAFETY: a context is current, every address and handle is used once more and then freed; out
-    // pointers are local variables of the right size.
+    // SAFETY: a context is current. Every address and handle is freed after its last use. Out
+    // pointers are to local variables of the right size.
     unsafe {
         let block = result::malloc_sync(1 << 16).expect("memory");
         let _ = sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0);

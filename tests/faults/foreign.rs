@@ -1,4 +1,4 @@
-//! Each driver function that the harness calls fails: at its first call, at later calls, and then
+//! Each driver function that the harness calls fails in turn: at its first call, at its second, and
 //! at every call.
 
 use gpu_leak_tests::checked;
@@ -7,10 +7,10 @@ use gpu_leak_tests::fake::Fake;
 use super::bodies::{LEAVES_A_BLOCK, LEAVES_NOTHING, PLANTED};
 use super::{assert_not_blamed, assert_not_missed};
 
-/// The table of functions that the harness resolves: any function that is added is tested here.
+/// The table of functions that the harness resolves. A function that is added to it is tested too.
 const DRIVER: &str = include_str!("../../harness/src/device/driver.rs");
 
-/// The calls that fail: each of the first ones, and all.
+/// The calls that fail: the first, the second, or all.
 const WHICH: [&str; 3] = ["@1", "@2", ""];
 
 /// `CUDA_ERROR_UNKNOWN`
@@ -18,10 +18,10 @@ const UNKNOWN: &str = "999";
 /// `CUDA_ERROR_NOT_FOUND`: the result for a function that the driver lacks.
 const NOT_FOUND: &str = "500";
 
-/// Without these functions a pool cannot be emptied, and its reserve is reported as first use.
+/// Without these functions the harness cannot empty a pool, and reports its reserve as first use.
 const EMPTY_POOLS: [&str; 3] = ["cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuMemPoolTrimTo"];
 
-/// Returns the names in `source` that are C strings with this prefix.
+/// Returns the C strings in `source` that have this prefix.
 fn functions<'a>(source: &'a str, begins: &'a str) -> impl Iterator<Item = &'a str> {
     let names = source.split("c\"").skip(1);
     let names = names.filter_map(|rest| rest.split_once('"').map(|(name, _)| name));
@@ -44,7 +44,7 @@ fn try_all(names: &[&str], code: &str, which: &[&str]) -> usize {
     tried
 }
 
-/// The faults, split into two halves for two threads.
+/// Returns one half of the functions, for one of two threads.
 fn half(names: Vec<&str>, which: usize) -> Vec<&str> {
     let (first, second) = names.split_at(names.len() / 2);
     [first, second][which].to_vec()

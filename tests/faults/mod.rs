@@ -1,6 +1,6 @@
-//! All foreign calls fail, one after the other: the driver functions that the harness calls, and
-//! its requests to the operating system. A planted leak is then found, or the check says why it
-//! cannot know; a body without a leak is never blamed; and nothing ends the process.
+//! Each foreign call of the harness fails in turn: every driver function that it calls, and its
+//! requests to the operating system. The check still finds a planted leak, or says why it cannot.
+//! It never blames a body without a leak. Nothing ends the process.
 
 mod allocator;
 mod bodies;
@@ -27,18 +27,18 @@ fn assert_survived(checked: &Checked, fault: &str) {
     assert_eq!(checked.aborted, [""; 0], "{fault}: {story}");
 }
 
-/// The process ended with an exit code, not by a signal.
+/// Whether the process ended with an exit code, and not by a signal.
 fn ended_by_itself(status: ExitStatus) -> bool {
     status.code().is_some()
 }
 
-/// Fails if a planted leak of `bytes` is not reported and no reason is given.
+/// Fails if the report neither contains the planted leak of `bytes` nor gives a reason.
 #[track_caller]
 fn assert_not_missed(checked: &Checked, bytes: u64, fault: &str) {
     assert_survived(checked, fault);
     let story = checked.story();
     if !checked.child.stdout.contains(CAME_TO_ITS_END) {
-        // The body itself ran into the fault: its own panic is the outcome.
+        // The fault also affected the body, whose own panic is the outcome.
         assert!(!checked.child.status.success(), "{fault}: {story}");
         return;
     }
@@ -62,8 +62,8 @@ fn is_leak_of(finding: &gpu_leak_check::report::check_report::Finding, bytes: u6
     finding.kind == FindingKind::Leaked && finding.bytes == bytes
 }
 
-/// Fails if a body that leaves nothing is blamed. `may_keep` is for faults that make the driver
-/// keep something for good.
+/// Fails if the check blames a body that leaves nothing. `may_keep` is for faults that make the
+/// driver keep something for good.
 #[track_caller]
 fn assert_not_blamed(checked: &Checked, may_keep: bool, fault: &str) {
     assert_survived(checked, fault);
@@ -80,7 +80,7 @@ fn assert_not_blamed(checked: &Checked, may_keep: bool, fault: &str) {
     }
 }
 
-/// Fails unless a check without a result says what is wrong and what to do.
+/// Fails unless the report of a check without a result says what is wrong and what to do.
 #[track_caller]
 fn assert_explained(checked: &Checked, fault: &str) {
     let story = checked.story();

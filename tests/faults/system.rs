@@ -1,6 +1,6 @@
-//! The operating system fails: threads, files, memory maps, the environment.
+//! Failures of the operating system: threads, files, memory maps and the environment.
 
-#![expect(unsafe_code, reason = "limits of the process are set in C")]
+#![expect(unsafe_code, reason = "sets limits of the process")]
 
 use std::fs;
 
@@ -16,7 +16,7 @@ const HERE: &str = "faults::system::";
 
 #[test]
 fn without_room_for_a_thread_the_check_fails_and_says_so() {
-    // This is more memory than there are addresses.
+    // There are not enough addresses for this much memory.
     let run = Fake::new()
         .run(LEAVES_NOTHING)
         .env("RUST_MIN_STACK", (1_u64 << 50).to_string());
@@ -68,12 +68,12 @@ fn a_directory_that_goes_away_meanwhile_changes_no_verdict() {
 #[test]
 fn removes_the_run_files() {
     let directory = std::env::var_os("GPU_LEAK_CHECK_OUTPUT").expect("a directory for run files");
-    // In the second run, the file is already gone.
+    // In the second run, the directory is already gone.
     let _ = fs::remove_dir_all(directory);
     super::bodies::keeps_a_block();
 }
 
-/// No descriptor is left for anything that the harness may want to open at the end.
+/// No file descriptor is left for what the harness may need to open at the end.
 #[test]
 fn without_file_descriptors_a_leak_is_still_found() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}uses_up_the_descriptors"));
@@ -96,7 +96,6 @@ fn uses_up_the_descriptors() {
     limit(libc::RLIMIT_NOFILE, 0);
 }
 
-/// If run files cannot be written, checks still run.
 #[test]
 fn an_output_that_cannot_be_made_changes_no_verdict() {
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -122,7 +121,7 @@ fn an_output_that_cannot_be_made_changes_no_verdict() {
     }
 }
 
-/// The same holds if the clock stands still, the locale is unusual, or there is no home directory.
+/// The clock stands still, the locale is unusual, or there is no home directory.
 #[test]
 fn an_unusual_environment_changes_no_verdict() {
     let surroundings = [
@@ -148,7 +147,7 @@ fn limit(which: libc::__rlimit_resource_t, to: u64) {
         rlim_cur: to,
         rlim_max: libc::RLIM_INFINITY,
     };
-    // SAFETY: the limit is a local that is only read.
+    // SAFETY: the call only reads the limit.
     let done = unsafe { libc::setrlimit(which, &raw const limit) };
     assert_eq!(done, 0, "a limit");
 }

@@ -1,6 +1,6 @@
-//! A call of each variant with its arguments, and the calls that release what was created.
+//! Calls each variant with its arguments, and releases what it has created.
 
-#![expect(unsafe_code, reason = "handles of processes are passed by value")]
+#![expect(unsafe_code, reason = "passes handles of other processes by value")]
 
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
@@ -16,12 +16,12 @@ const PAGE: u64 = 2 << 20;
 const DESCRIPTOR: u64 = 1;
 const FLOAT: u64 = 0x20;
 
-/// The address of a value that a call reads or writes.
+/// Returns the address of a value that a call reads or writes.
 fn at<T: ?Sized>(place: &T) -> u64 {
     std::ptr::from_ref(place).cast::<()>().expose_provenance() as u64
 }
 
-/// All calls, by the kind of resource that they create.
+/// Makes all calls, grouped by the kind of resource that they create.
 pub(super) fn all(driver: &Driver<'_>) {
     driver.call("cuInit", &[0]);
     let primary = driver.make("cuDevicePrimaryCtxRetain", &[0]);
@@ -138,14 +138,15 @@ fn physical(driver: &Driver<'_>) {
     assert_eq!(count(Kind::Imported), 0);
     driver.call("cuMemRelease", &[memory]);
 
-    // The arguments: two devices, a number of bytes, a handle type, no flags.
+    // The properties: two devices, a number of bytes, a handle type, no flags.
     let team = [2_u64, PAGE, DESCRIPTOR, 0];
     let multicast = driver.make("cuMulticastCreate", &[at(&team)]);
     driver.call("cuMemRelease", &[multicast]);
 }
 
 fn arrays(driver: &Driver<'_>) {
-    // The description: width, height and depth, a float format with two channels, no flags.
+    // The descriptions: width, height and, for the second, depth; a float format with two channels;
+    // no flags.
     let flat = [64_u64, 32, FLOAT | 2 << 32];
     let deep = [64_u64, 32, 5, FLOAT | 2 << 32, 0];
     let narrow_flat = [64_u32, 32, FLOAT as u32, 2];
@@ -176,7 +177,7 @@ fn imported(driver: &Driver<'_>) {
     let mut mipmapped = [0_u64; 15];
     (mipmapped[1], mipmapped[2], mipmapped[4], mipmapped[6]) = (64, 32, FLOAT | 1 << 32, 1);
     let map = "cuExternalMemoryGetMappedMipmappedArray";
-    // The stand-in counts this as an array, the ledger as imported.
+    // The stand-in counts the result as an array, and the ledger as imported memory.
     let array = Cell::new(0_u64);
     assert_eq!(
         driver.try_call(map, &[at(&array), memory, at(&mipmapped)]),
@@ -218,10 +219,10 @@ fn open_handle(driver: &Driver<'_>, name: &str, handle: [u64; 8]) -> u64 {
     struct Handle([u64; 8]);
     type Open = unsafe extern "C" fn(*mut u64, Handle, u32) -> u32;
     driver.called.borrow_mut().insert(name.to_owned());
-    // SAFETY: the function has this signature, or one that ends before the flags.
+    // SAFETY: the function has this signature, or lacks the last parameter, the flags.
     let open = unsafe { transmute::<*mut c_void, Open>(driver.find(name)) };
     let mut opened = 0;
-    // SAFETY: a valid out pointer.
+    // SAFETY: the out pointer is valid.
     let code = unsafe { open(&raw mut opened, Handle(handle), 1) };
     assert_eq!(code, 0, "{name}");
     driver.assert_agreed(name);
@@ -336,7 +337,7 @@ fn nodes(driver: &Driver<'_>) {
         let (allocation, added) = (Cell::new(node(10, 0)), Cell::new(0_u64));
         let (added, parameters) = (at(&added), at(&allocation));
         let address = || allocation.get()[16];
-        // If there are no dependencies, the following arguments are their number and, in later
+        // There are no dependencies. The following arguments are their number and, in later
         // variants, a null pointer.
         match add {
             "cuGraphAddMemAllocNode" => {
@@ -378,7 +379,7 @@ fn captures(driver: &Driver<'_>) {
             format!("cuMemFreeAsync{suffix}"),
         );
         // During a capture that creates a graph, the stand-in already has the graph and the ledger
-        // does not, so they are compared again at its end.
+        // does not. The two are therefore compared only after the capture.
         let captured = |begin: &str, arguments: &[u64]| {
             assert_eq!(driver.try_call(begin, arguments), 0, "{begin}");
             let pointer = Cell::new(0_u64);
@@ -447,7 +448,7 @@ fn contexts(driver: &Driver<'_>, primary: u64) {
         ("cuDevicePrimaryCtxReset", 1),
         ("cuDevicePrimaryCtxReset_v2", 1),
     ] {
-        // The first device's primary context was retained above.
+        // The primary context of the first device was retained above.
         driver.make("cuDevicePrimaryCtxRetain", &[1]);
         let second = driver.make("cuDevicePrimaryCtxRetain", &[1]);
         driver.call("cuCtxSetCurrent", &[second]);

@@ -1,4 +1,4 @@
-//! The lists beside the table of watched functions agree with it.
+//! The lists of functions and kinds agree with the table of watched functions.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use gpu_leak_check::ledger::Kind;
 
 use super::{KINDS, NOT_COMPARED, base, variants};
 
-/// The functions that are not watched, with the reasons.
+/// The list of functions that are not watched, with the reasons.
 const NOT_WATCHED: &str = include_str!("../../harness/src/api/cuda/not_watched.toml");
 
-/// The text that tells users about these functions.
+/// The page that tells users about these functions.
 const PAGE: &str = include_str!("../../docs/limits.md");
 
 fn not_watched() -> BTreeSet<&'static str> {

@@ -1,7 +1,7 @@
 //! Every watched function is intercepted in each of its variants, however it is looked up. After
-//! each call the ledger contains what the stand-in for the driver says is live.
+//! each call, the ledger contains exactly what is live in the stand-in for the driver.
 
-#![expect(unsafe_code, reason = "the driver's functions, by their names")]
+#![expect(unsafe_code, reason = "calls the driver's functions by name")]
 
 mod calls;
 mod lists;
@@ -15,7 +15,7 @@ use cudarc::driver::sys;
 use gpu_leak_check::ledger::{self, Kind};
 use gpu_leak_tests::fake::{Control, Fake};
 
-/// The table, from which the names of all variants are read.
+/// The table of watched functions, which contains the names of all variants.
 const TABLE: &str = include_str!("../../harness/src/api/cuda/functions.rs");
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
@@ -51,7 +51,8 @@ const KINDS: &[(Kind, &[&str])] = &[
     (Kind::Multicast, &["multicast"]),
 ];
 
-/// The other kinds of CUDA. `calls` asserts their counts where it makes such resources.
+/// The other kinds of CUDA, with the reasons. `calls` asserts their counts where it creates such
+/// resources.
 const NOT_COMPARED: &[(Kind, &str)] = &[
     (
         Kind::Context,
@@ -63,7 +64,7 @@ const NOT_COMPARED: &[(Kind, &str)] = &[
     ),
 ];
 
-/// Returns the names in the table, each with the CUDA version from which a program gets it.
+/// Returns the names in the table, each with the first CUDA version whose programs get it.
 fn variants() -> Vec<(&'static str, i32)> {
     // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
     let rows = TABLE.lines().filter(|line| line.starts_with("    cu"));
@@ -76,7 +77,8 @@ fn variants() -> Vec<(&'static str, i32)> {
     parts.map(variant).collect()
 }
 
-/// The name without its variant suffix, and whether stream 0 stands for the thread's stream.
+/// Returns the name without its variant suffix, and whether stream 0 stands for the thread's own
+/// stream.
 fn base(name: &str) -> (&str, bool) {
     let (name, per_thread) = match name.strip_suffix("_ptsz") {
         Some(name) => (name, true),
@@ -98,15 +100,15 @@ struct Driver<'a> {
 impl Driver<'_> {
     fn find(&self, name: &str) -> *mut c_void {
         let name = CString::new(name).expect("a name");
-        // SAFETY: an open library, and a C string.
+        // SAFETY: the library is open, and the name is a C string.
         unsafe { libc::dlsym(self.library, name.as_ptr()) }
     }
 
-    /// Does the same for a program built for `version`.
+    /// Looks up a function as a program built for CUDA `version` does.
     fn ask(&self, name: &str, version: i32, flags: u64) -> *mut c_void {
         let (name, mut found) = (CString::new(name).expect("a name"), std::ptr::null_mut());
         let status = std::ptr::null_mut();
-        // SAFETY: a C string and a valid out pointer.
+        // SAFETY: the out pointer is valid, and the name is a C string.
         let answer = unsafe {
             sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut found, version, flags, status)
         };
@@ -114,7 +116,7 @@ impl Driver<'_> {
         found
     }
 
-    /// Calls a function with numbers and addresses; surplus arguments are ignored.
+    /// Calls a function with numbers and addresses. The function ignores surplus arguments.
     fn try_call(&self, name: &str, arguments: &[u64]) -> u32 {
         type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
         let mut all = [0; 8];
@@ -123,8 +125,8 @@ impl Driver<'_> {
         let function = self.find(name);
         assert!(!function.is_null(), "{name}");
         self.called.borrow_mut().insert(name.to_owned());
-        // SAFETY: every parameter of these functions is passed like a number, and those below have
-        // the types that each function takes.
+        // SAFETY: every parameter of these functions is passed like a number, and the arguments in
+        // `calls` have the types that each function takes.
         unsafe { transmute::<*mut c_void, Function>(function)(a, b, c, d, e, f, g, h) }
     }
 
@@ -134,7 +136,7 @@ impl Driver<'_> {
         self.assert_agreed(name);
     }
 
-    /// Calls a function that returns a value through its first parameter.
+    /// Calls a function that returns a value through its first parameter, and returns that value.
     #[track_caller]
     fn make(&self, name: &str, arguments: &[u64]) -> u64 {
         let mut answer = 0_u64;
@@ -164,7 +166,7 @@ impl Driver<'_> {
     }
 }
 
-/// Runs `body` in a process of its own.
+/// Returns a body for [`Fake::here`], which passes the driver to `body`.
 fn with_driver(fake: &Fake, body: fn(&Driver<'_>)) -> impl FnOnce(&Control) {
     let _ = fake;
     move |control| {
@@ -185,7 +187,7 @@ fn every_variant_is_a_wrapper_whichever_way_it_is_looked_up() {
         let variants = variants();
         assert!(variants.len() > 120, "the table has moved");
         for (name, since) in variants {
-            // No header contains this variant.
+            // No version of the headers declares this variant.
             if name == "cuMemHostAlloc_v2" {
                 continue;
             }
@@ -197,7 +199,7 @@ fn every_variant_is_a_wrapper_whichever_way_it_is_looked_up() {
             // SAFETY: the address is only compared with those of libraries, and the result is a
             // local variable.
             assert_ne!(unsafe { libc::dladdr(wrapper, &raw mut info) }, 0, "{name}");
-            // SAFETY: this program's own function, which is in no library.
+            // SAFETY: `dladdr` has written the name of the file that contains the function.
             let own = unsafe { std::ffi::CStr::from_ptr(info.dli_fname) };
             assert!(!own.to_string_lossy().contains("libcuda.so"), "{name}");
         }
@@ -205,9 +207,8 @@ fn every_variant_is_a_wrapper_whichever_way_it_is_looked_up() {
     fake.here(|control| body(control));
 }
 
-/// Returns a value in which all fields are zero.
 fn unsafe_zeroed() -> libc::Dl_info {
-    // SAFETY: numbers and pointers that may be null.
+    // SAFETY: every field is a number, or a pointer that may be null.
     unsafe { std::mem::zeroed() }
 }
 

@@ -1,4 +1,5 @@
-//! If a place in the program still leads to a leak, the report names it; otherwise it says so.
+//! If a place in the program still leads to a leak, the report names that place. Otherwise it says
+//! that nothing leads to the leak.
 
 mod planted;
 mod unusual;
@@ -9,17 +10,17 @@ use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::gpu;
 
-/// Runs the check of this planted leak, with enough time on any machine.
+/// Runs the check of this planted leak, with enough time for the search on any machine.
 fn run(test: &str) -> Checked {
     run_for("600s", test)
 }
 
-/// Does the same with this much time for the search.
+/// Like [`run`], with this much time for the search.
 fn run_for(time: &str, test: &str) -> Checked {
     run_with(time, &format!("planted::{test}"), |run| run)
 }
 
-/// Does the same for a test of any module, with further preparation.
+/// Like [`run_for`], for a test of any module here, with further preparation.
 fn run_with(time: &str, test: &str, prepared: impl FnOnce(Run) -> Run) -> Checked {
     let test = format!("holders::{test}");
     let fake = Fake::new();
@@ -98,7 +99,7 @@ fn an_object_is_found_by_its_handle() {
     assert_static("kept_event", "EVENT", 1);
 }
 
-/// On other processors the stacks of other threads are not walked.
+/// On other processors, the harness does not walk the stacks of other threads.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_thread_that_waits_is_named_with_its_function() {
@@ -110,7 +111,7 @@ fn a_thread_that_waits_is_named_with_its_function() {
     assert!(function.contains("planted::"), "{function}");
 }
 
-/// Whether one of these places is in this function of the planted leaks.
+/// Whether one of these places is in this function of [`planted`].
 fn is_in(places: &[String], function: &str) -> bool {
     let start = format!("planted::{function} (tests/holders/planted.rs:");
     places.iter().any(|place| place.starts_with(&start))
@@ -211,7 +212,7 @@ fn a_detached_thread_is_reported_with_where_it_was_started_and_detached() {
     assert!(checked.child.stderr.contains(told), "{}", checked.story());
 }
 
-/// The value is in unused space of another value.
+/// The function's old value is still in an unused part of the stack.
 #[test]
 fn no_function_that_has_returned_is_named() {
     let checked = run("left_on_a_stack_by_a_function_that_returned");
@@ -232,9 +233,9 @@ fn a_thread_local_is_named_with_its_thread() {
     assert_eq!(name, Some("main::holders::planted::LOCAL"));
 }
 
-/// Fails if anything is reported to hold the test's leak, or if there was no search, because the
-/// holder of what the same test keeps in a static must be found. With `must_say_so`, the report
-/// must also say that nothing holds the leak.
+/// Fails if the report names a holder of the test's leak. Also fails if there was no search: the
+/// report must name the static that holds another leak of the same test. With `must_say_so`, the
+/// report must also say that nothing holds the first leak.
 fn assert_held_by_nothing(test: &str, must_say_so: bool) {
     let checked = run(test);
     let (kept, others): (Vec<_>, Vec<_>) = checked
@@ -266,9 +267,9 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
     }
 }
 
-/// Whether the standard library's functions find their frames by the frame pointer, as in the
-/// toolchains of some Linux distributions. A stack that waits in them cannot be unwound,
-/// so no search is complete.
+/// Whether the standard library was compiled with frame pointers, as in the toolchains of some
+/// Linux distributions. The stack of a thread that waits in such a function cannot be unwound, so
+/// no search is complete.
 #[expect(
     unsafe_code,
     reason = "reads the first instructions of a function of the standard library"
@@ -282,19 +283,20 @@ fn std_keeps_frame_pointers() -> bool {
 
 #[test]
 fn forgotten_memory_is_held_by_nothing() {
-    // The libraries of a real driver have running threads and an unknown memory layout.
+    // The libraries of a real driver have running threads and an unknown memory layout, so a search
+    // cannot be complete.
     let must_say_so = !gpu::is_present() && !std_keeps_frame_pointers();
     assert_held_by_nothing("forgotten", must_say_so);
 }
 
 #[test]
 fn a_copy_in_freed_memory_is_held_by_nothing() {
-    // If such a block is part of the chain, no holder is reported.
+    // If a freed block is part of the chain, the report names no holder.
     assert_held_by_nothing("freed_with_its_vector", false);
     assert_held_by_nothing("freed_with_its_box", false);
 }
 
-/// If these values were dereferenced, any of them would crash the process.
+/// Dereferencing any of these values would crash the process.
 #[test]
 fn memory_that_cannot_be_read_is_skipped() {
     assert_static("kept_beside_unreadable_memory", "UNREADABLE", 1);
@@ -328,8 +330,8 @@ fn without_time_there_is_no_search() {
     assert!(!checked.child.stderr.contains("held by"));
 }
 
-/// Two gigabytes of blocks and unlimited time: the search ends at its limit of bytes read, and
-/// makes no claim.
+/// The heap has two gigabytes, and the search unlimited time. The search ends when it has read its
+/// maximum number of bytes, and makes no claim.
 #[test]
 fn a_large_heap_is_searched_up_to_a_limit() {
     const MIB: u64 = 1 << 20;
@@ -338,6 +340,6 @@ fn a_large_heap_is_searched_up_to_a_limit() {
     assert_eq!(leak(&checked).holders, None, "{}", checked.story());
     let (_, read) = checked.child.stdout.split_once("bytes read: ").unwrap();
     let read: u64 = read.lines().next().unwrap().parse().expect("a number");
-    // The symbols of this program are read in addition.
+    // This includes the symbols of this program.
     assert!((512 * MIB..1024 * MIB).contains(&read), "{read}");
 }

@@ -2,7 +2,7 @@
 //!
 //! All are ignored: [`super`] runs them in separate processes.
 
-#![expect(unsafe_code, reason = "mappings that cannot be read are made by hand")]
+#![expect(unsafe_code, reason = "makes mappings that cannot be read")]
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ thread_local! {
     static LOCAL: Cell<Pointer> = const { Cell::new(0) };
 }
 
-/// Allocates memory so that its address is in no frame of a caller.
+/// Allocates memory. No frame of a caller contains its address.
 #[inline(never)]
 pub(super) fn taken() -> Pointer {
     context();
@@ -103,7 +103,7 @@ fn kept_event() {
     EVENT.lock().unwrap().push(event().addr());
 }
 
-/// Starts a thread that creates something and keeps it until the process ends.
+/// Starts a thread that runs `keep`, and waits until the thread is ready.
 pub(super) fn start(name: &str, keep: fn(&Sender<()>, &Receiver<()>)) {
     let (ready, is_ready) = channel();
     let (stop, stopped) = channel();
@@ -300,10 +300,10 @@ fn freed_with_its_box() {
     drop(black_box(boxed));
 }
 
-/// Pages that cannot be read, and pages of a file that was truncated.
+/// Returns the addresses of pages that cannot be read, and of pages of a file that was truncated.
 fn unreadable() -> [u64; 2] {
     let map = |protection, flags, file| {
-        // SAFETY: a new mapping that nothing refers to.
+        // SAFETY: the mapping is new, and nothing refers to it.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 20, protection, flags, file, 0) };
         assert_ne!(at, libc::MAP_FAILED);
         at.addr() as u64
@@ -323,7 +323,7 @@ fn unreadable() -> [u64; 2] {
 #[test]
 fn kept_beside_unreadable_memory() {
     let mut kept = UNREADABLE.lock().unwrap();
-    // These include values that are not addresses.
+    // Adds values that are not addresses.
     kept.extend([1, u64::MAX, u64::MAX - 7, 1 << 47, 0x7fff_ffff_f000]);
     kept.extend(unreadable());
     kept.push(taken());
@@ -371,13 +371,13 @@ fn read_so_far() -> u64 {
 
 #[expect(
     clippy::print_stdout,
-    reason = "the figure is for the test that runs this"
+    reason = "the test that runs this reads the figure"
 )]
 #[ignore = "leaks on purpose"]
 #[test]
 fn kept_beside_a_large_heap() {
     static LARGE: Mutex<Vec<Vec<u64>>> = Mutex::new(Vec::new());
-    // Blocks that were never written to use no memory.
+    // Blocks that are never written to use no memory.
     let block = || vec![0; (64 << 10) / 8 - 2];
     LARGE.lock().unwrap().resize_with(32 << 10, block);
     context();

@@ -1,9 +1,10 @@
-//! Holders in the places where the tests of `LeakSanitizer` and memray put them. A place that
-//! cannot be searched is not named, but then the report does not say that nothing holds the leak.
+//! Holders in the places where the tests of `LeakSanitizer` and memray put them. A report cannot
+//! name a place that cannot be searched, but then it does not say either that nothing holds the
+//! leak.
 
 #![expect(
     unsafe_code,
-    reason = "thread-local data, stacks and signals of the C library"
+    reason = "uses thread-local data, stacks and signals of the C library"
 )]
 
 use std::cell::{Cell, UnsafeCell};
@@ -32,16 +33,16 @@ fn run(test: &str) -> Checked {
     run_with(test, |run| run)
 }
 
-/// Runs a test of this file on the stand-in, because a real driver has so much memory that not all
-/// of it is searched.
+/// Runs a test of this file on the stand-in, because a real driver has more memory than a search
+/// reads.
 fn run_with(test: &str, prepared: impl FnOnce(Run) -> Run) -> Checked {
     let fake = Fake::new();
     let run = fake.run(&format!("holders::unusual::{test}"));
     checked::finish(prepared(run.env("GPU_LEAK_CHECK_HELD_BY", "600s")))
 }
 
-/// Returns the finding that is not the leak of [`keep`]. For that leak, the report must name the
-/// static, which shows that there was a search.
+/// Returns the finding that is not the leak of [`keep`]. Fails unless the report names the static
+/// for the leak of `keep`, which shows that there was a search.
 fn beside_the_static(checked: &Checked) -> &Finding {
     let leaks = checked.report().findings.iter();
     let leaks = leaks.filter(|finding| finding.kind == FindingKind::Leaked);
@@ -63,14 +64,14 @@ fn beside_the_static(checked: &Checked) -> &Finding {
     other
 }
 
-/// The reasons why the report does not say what holds the other leak: the holder has no name, or
-/// was not searched, such as the stack of a running thread.
+/// The reasons why a report does not say what holds the other leak. Either the holder has no name,
+/// or it was not searched, like the stack of a running thread.
 const REASONS: [&str; 2] = [
     "it is referenced only from memory of no known variable, or through more than 6 heap blocks",
     "some memory could not be searched",
 ];
 
-/// Fails unless the report gives no holder for the other leak, but a reason for that.
+/// Fails unless the report names no holder of the other leak, and gives a reason for that.
 #[track_caller]
 fn assert_nothing_is_reported(checked: &Checked) {
     let other = beside_the_static(checked);
@@ -79,7 +80,7 @@ fn assert_nothing_is_reported(checked: &Checked) {
     assert!(REASONS.contains(&reason), "{}", checked.story());
 }
 
-/// Tells a child where the library is.
+/// The variable that tells a child the path of the library.
 const LIBRARY: &str = "HOLDERS_LIBRARY";
 
 #[test]
@@ -98,7 +99,7 @@ fn nothing_is_reported_for_a_thread_local_of_a_library() {
 #[inline(never)]
 fn keep_in_the_library() {
     let file = std::env::var(LIBRARY).expect("the parent has compiled it");
-    // SAFETY: the library is loaded for good, and its function has this type.
+    // SAFETY: the library is never unloaded, and its function has this type.
     unsafe {
         let library = libloading::Library::new(file).expect("it can be loaded");
         let keep: extern "C" fn(Pointer) = *library.get(b"keep\0").expect("the function");
@@ -127,7 +128,7 @@ fn kept_by_a_library_on_the_first_thread() {
     on_the_first_thread(keep_in_the_library);
 }
 
-/// Runs a function in a signal handler on the first thread of the process, on which libtest waits.
+/// Runs a function in a signal handler on the process's first thread, where libtest waits.
 fn on_the_first_thread(function: fn()) {
     static FUNCTION: Mutex<Option<fn()>> = Mutex::new(None);
     static OVER: Mutex<Option<Sender<()>>> = Mutex::new(None);
@@ -142,7 +143,7 @@ fn on_the_first_thread(function: fn()) {
     *FUNCTION.lock().unwrap() = Some(function);
     *OVER.lock().unwrap() = Some(over);
     handle(libc::SIGUSR2, run);
-    // SAFETY: the signal has a handler, and the thread that it is for waits in a system call.
+    // SAFETY: the signal has a handler, and the thread that receives it waits in a system call.
     unsafe {
         libc::syscall(
             libc::SYS_tgkill,
@@ -156,7 +157,7 @@ fn on_the_first_thread(function: fn()) {
 
 /// Installs a handler that does not restart the system calls that it interrupts.
 fn handle(signal: i32, handler: extern "C" fn(i32)) {
-    // SAFETY: the handler is a function of this type, and the rest may be zero.
+    // SAFETY: the handler is a function of this type, and all other fields may be zero.
     unsafe {
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = handler as usize;
@@ -197,13 +198,13 @@ fn nothing_is_reported_for_data_of_pthread_getspecific() {
     assert_nothing_is_reported(&run("kept_as_the_fortieth_specific_data"));
 }
 
-/// Keeps an allocation as this thread's data for the last of this many keys. glibc stores the
-/// first 32 in the thread's descriptor.
+/// Creates this many keys, and keeps an allocation as this thread's data for the last one. glibc
+/// stores the data for the first 32 keys in the thread's descriptor.
 #[inline(never)]
 fn keep_as_specific_data(keys: usize) {
     let mut key = 0;
     for _ in 0..keys {
-        // SAFETY: a key without a destructor, whose data nobody dereferences.
+        // SAFETY: the key has no destructor, and nothing dereferences its data.
         assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, None) }, 0);
     }
     let data = taken() as *const c_void;
@@ -211,7 +212,7 @@ fn keep_as_specific_data(keys: usize) {
     assert_eq!(unsafe { libc::pthread_setspecific(key, data) }, 0);
 }
 
-/// Overwrites the copies that functions left behind.
+/// Overwrites the copies of an address that functions have left on the stack.
 #[inline(never)]
 fn overwrite_the_stack() {
     black_box([0_u64; 4096]);
@@ -243,7 +244,8 @@ fn kept_as_the_fortieth_specific_data() {
     });
 }
 
-/// glibc keeps the argument with which a thread began, but its block has been reused by then.
+/// glibc keeps the argument with which a thread was started, but its block has been reused
+/// meanwhile.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_argument_that_a_thread_began_with_holds_nothing() {
@@ -252,11 +254,11 @@ fn the_argument_that_a_thread_began_with_holds_nothing() {
     assert_eq!(holders, Some(&[][..]), "{}", checked.story());
 }
 
-/// Allocates again the block that this thread freed when it began, and forgets it.
+/// Reallocates the block that this thread freed when it began, and forgets it.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn forget_in_new_blocks() {
-    // The first allocation gets that block.
+    // The first of these allocations gets that block.
     let mut blocks = std::array::from_fn::<_, 4, _>(|_| Box::new([0; 5]));
     let pointer = taken();
     blocks.iter_mut().for_each(|block| block.fill(pointer));
@@ -275,7 +277,7 @@ fn kept_in_the_block_of_an_argument() {
         let ready = READY.lock().unwrap().take().unwrap();
         ready.send(()).unwrap();
         loop {
-            // SAFETY: waits for a signal.
+            // SAFETY: the call only waits for a signal.
             unsafe { libc::pause() };
         }
     }
@@ -284,7 +286,7 @@ fn kept_in_the_block_of_an_argument() {
     let (ready, is_ready) = channel();
     *READY.lock().unwrap() = Some(ready);
     let mut thread = 0;
-    // SAFETY: a thread with default attributes, whose function takes any argument.
+    // SAFETY: the thread has default attributes, and its function takes any argument.
     let error =
         unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), begin, null_mut()) };
     assert_eq!(error, 0);
@@ -311,7 +313,7 @@ fn an_address_that_is_only_in_a_register_is_in_no_searched_place() {
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn wait_with_it_in_a_register(ready: Sender<()>) -> ! {
-    /// The address is here until it is in the register.
+    /// Holds the address until it is in the register.
     static WAY: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
     WAY.store(taken(), Ordering::Relaxed);
@@ -321,7 +323,7 @@ fn wait_with_it_in_a_register(ready: Sender<()>) -> ! {
         }
         ready.send(()).unwrap();
     });
-    // SAFETY: reads and clears the static, and calls `pause` again and again.
+    // SAFETY: the code reads and clears the static, and calls `pause` repeatedly.
     unsafe {
         std::arch::asm!(
             "mov r12, qword ptr [rdi]",
@@ -383,7 +385,7 @@ struct Fibre {
     fibre: UnsafeCell<libc::ucontext_t>,
 }
 
-// SAFETY: one thread at a time uses it.
+// SAFETY: only one thread at a time uses a fibre.
 unsafe impl Sync for Fibre {}
 
 /// The address of the running fibre.
@@ -394,17 +396,17 @@ extern "C" fn waits_on_its_own_stack() {
     let kept = Cell::new(taken());
     black_box(&kept);
     let fibre = *FIBRE.lock().unwrap() as *const Fibre;
-    // SAFETY: it was put there by `run_on` and lives forever; `home` was filled in when this stack was
-    // switched to.
+    // SAFETY: `run_on` stored this pointer, and the fibre lives forever. `home` was filled in when
+    // the thread switched to this stack.
     unsafe { libc::swapcontext((*fibre).fibre.get(), (*fibre).home.get()) };
     black_box(&kept);
 }
 
-/// Runs until the function waits on this stack.
+/// Runs a function on this stack until it waits there.
 #[inline(never)]
 fn run_on(stack: *mut c_void, bytes: usize) {
-    // SAFETY: zeroed contexts are what `getcontext` fills in; the new one runs on a stack that nobody else
-    // uses, and returns here.
+    // SAFETY: `getcontext` fills in the zeroed contexts. The new context runs on a stack that
+    // nothing else uses, and returns here.
     unsafe {
         let fibre = Box::leak(Box::new(Fibre {
             home: UnsafeCell::new(zeroed()),
@@ -420,7 +422,8 @@ fn run_on(stack: *mut c_void, bytes: usize) {
     }
 }
 
-/// Such a stack contains return addresses into the driver, as the driver's own tables do.
+/// Such a stack looks like the driver's own tables, because both contain return addresses into the
+/// driver.
 #[test]
 fn nothing_is_reported_for_a_stack_in_the_heap() {
     assert_nothing_is_reported(&run("kept_on_a_stack_in_the_heap"));
@@ -450,7 +453,7 @@ fn nothing_is_reported_for_a_stack_in_its_own_mapping() {
 fn kept_on_a_mapped_stack() {
     const BYTES: usize = 1 << 20;
     keep();
-    // SAFETY: a new mapping, the first page of which is made inaccessible.
+    // SAFETY: the mapping is new, and its first page is made inaccessible.
     let stack = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -498,7 +501,7 @@ fn searching() -> impl Iterator<Item = i32> {
 
 #[expect(
     clippy::print_stdout,
-    reason = "the figure is for the test that runs this"
+    reason = "the test that runs this reads the figure"
 )]
 #[ignore = "leaks on purpose"]
 #[test]
@@ -514,10 +517,10 @@ fn kept_while_signals_arrive() {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 for id in searching() {
-                    // SAFETY: sends a signal that has a handler.
+                    // SAFETY: the signal has a handler.
                     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, libc::SIGUSR1) };
                 }
-                // A search that is interrupted continuously never ends.
+                // If it is interrupted continuously, a search never ends.
                 thread::sleep(Duration::from_millis(1));
             }
         });

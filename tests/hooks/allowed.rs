@@ -111,7 +111,7 @@ fn allow_holds_in_nested_checks() {
     assert!(checked.child.status.success(), "{}", checked.story());
     let told: Vec<_> = checked.reports.iter().map(found).collect();
     let allowed = |bytes| vec![(FindingKind::Allowed, bytes)];
-    // An excuse for an object is kept with its record: the outer check reports it as allowed too.
+    // An excuse for a resource is part of its record, so the outer check reports it as allowed too.
     let both = [allowed(4096), allowed(5)].concat();
     assert_eq!(
         told,
@@ -207,8 +207,8 @@ fn keeps_a_table_in_each_round() {
     lookup_table(4096);
 }
 
-/// In its second run, too, a thread that is started inside belongs to the test, and its
-/// allocations may stay.
+/// A thread that the first run starts inside `allow` belongs to the test in the second run as well,
+/// where its allocations may stay.
 #[test]
 fn a_thread_of_the_first_run_may_leave_memory_in_the_second() {
     let checked = run("allowed::has_a_worker_for_good");
@@ -244,7 +244,7 @@ fn has_a_worker_for_good() {
     Buffer::new(7).leak();
 }
 
-/// There is one scope for each reason, not one for each call.
+/// There is one scope for each reason, and not for each call.
 #[gpu_leak_check]
 #[test]
 fn allow_may_be_called_any_number_of_times() {

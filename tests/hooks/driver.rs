@@ -1,6 +1,6 @@
-//! Declarations of the code under test about memory of the CUDA driver.
+//! What the code under test can declare about memory of the CUDA driver.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
+#![expect(unsafe_code, reason = "calls the driver")]
 
 use cudarc::driver::result::{self, stream};
 use cudarc::driver::{CudaContext, sys};
@@ -10,7 +10,7 @@ use gpu_leak_tests::checked;
 
 use super::{assert_allowed, found};
 
-/// The primary context, kept for the process and current on this thread.
+/// Makes the primary context current on this thread, and keeps it until the process ends.
 fn context() {
     let context = CudaContext::new(0).expect("device 0 has a context");
     context.bind_to_thread().expect("a live context");
@@ -41,7 +41,7 @@ fn run(test: &str) -> checked::Checked {
     checked::run(&format!("hooks::driver::{test}"))
 }
 
-/// A pool's reserve that is pinned by allowed memory is not a separate finding.
+/// The reserve of a pool that allowed memory pins is not a separate finding.
 #[test]
 fn allowed_memory_of_the_driver_fails_nothing() {
     assert_allowed(&run("keeps_some_of_each"), &[3000, 2000, 1000, 0]);

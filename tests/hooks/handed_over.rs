@@ -1,4 +1,4 @@
-//! Memory that is handed over is freed by other code.
+//! Memory that the test hands over to other code, which frees it.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::hand_over;

@@ -1,4 +1,4 @@
-//! There can be any number of allocators and devices.
+//! A program may have any number of allocators and devices.
 
 use gpu_leak_check::observe::Source;
 use gpu_leak_check::{Place, gpu_leak_check};

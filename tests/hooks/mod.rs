@@ -1,4 +1,5 @@
-//! Declarations of the code under test: a resource may stay, or belongs to other code now.
+//! What the code under test can declare about a resource: that it may stay, or that it now belongs
+//! to other code.
 
 mod allowed;
 mod driver;
@@ -29,7 +30,7 @@ fn is_for(finding: &Finding, reason: &str) -> bool {
     finding.kind == FindingKind::Allowed && finding.allowed_by == Some(AllowedBy::the_code(reason))
 }
 
-/// Fails unless the test passed and everything reported is allowed, with this number of bytes.
+/// Fails unless the test passed, and its findings are allowed and have these numbers of bytes.
 #[track_caller]
 fn assert_allowed(checked: &Checked, bytes: &[u64]) {
     assert!(checked.child.status.success(), "{}", checked.story());

@@ -1,4 +1,4 @@
-//! A program with two versions of `gpu-leak-hooks`; the harness depends on one of them.
+//! A program with two versions of `gpu-leak-hooks`. The harness depends on one of them.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::FindingKind;

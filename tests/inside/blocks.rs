@@ -18,7 +18,7 @@ fn run(test: &str) -> Checked {
     checked::finish(of(test))
 }
 
-/// Fails unless the test failed. Returns the report of this block.
+/// Returns the report of this block. Fails unless the test failed.
 #[track_caller]
 fn failed<'a>(checked: &'a Checked, block: &str) -> &'a Report {
     assert!(!checked.child.status.success(), "{}", checked.story());
@@ -74,7 +74,7 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 
 #[test]
 #[ignore = "counts the runs of its blocks"]
-#[expect(clippy::print_stdout, reason = "the test looks for it")]
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn fills_a_static() {
     static TABLE: OnceLock<u64> = OnceLock::new();
     Check::new("first use").run(|| {

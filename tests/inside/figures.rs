@@ -1,4 +1,4 @@
-//! Functions that return how many bytes are held now.
+//! Functions that return how many bytes are currently held.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::{

@@ -1,4 +1,4 @@
-//! An allocator that reports a live address again has not freed the block that was there.
+//! If an allocator reports a live address again, it has not freed the block at that address.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ fn forgets_a_block_of_a_new_pool() {
     SOURCE.allocated(place(), FIRST, 16);
 }
 
-/// The second run gets the same address, which does not free the first run's block.
+/// The second run gets the same address. This does not free the first run's block.
 #[test]
 fn a_leak_is_no_deferred_free_because_the_next_run_has_its_address() {
     let checked = run("forgets_a_block_of_a_new_pool");

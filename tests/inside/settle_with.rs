@@ -1,4 +1,5 @@
-//! Functions that the code under test registers, to be called before its check looks for leaks.
+//! Functions that the code under test registers, and that the harness calls before it looks for
+//! leaks.
 
 use std::future::Future as _;
 use std::pin::pin;
@@ -69,7 +70,7 @@ fn settle_with_drops_what_it_holds_before_the_check_ends() {
         }
     }
     let held = Held(take(8));
-    // Functions that are registered meanwhile are called as well.
+    // The harness also calls functions that such a function registers.
     settle_with(move || settle_with(move || drop(held)));
 }
 

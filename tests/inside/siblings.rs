@@ -1,5 +1,5 @@
-//! A leak's report says where other allocations of the same line were freed, which is often the
-//! other side of the mistake.
+//! The report of a leak says where other allocations of the same line were freed, because the
+//! mistake is often near that place.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ fn line(text: &str) -> usize {
     1 + lines.take_while(|line| line.trim() != text).count()
 }
 
-/// Frees the buffers that it is asked to free, and forgets the rest.
+/// Frees the blocks that `is_evicted` selects, and forgets the rest.
 fn evict(blocks: &[u64], is_evicted: impl Fn(usize) -> bool) {
     for (number, block) in blocks.iter().enumerate() {
         if is_evicted(number) {
@@ -80,7 +80,7 @@ fn frees_only_what_failed() {
     }
 }
 
-/// The arms are swapped, and the report shows both.
+/// The two arms of the test are swapped, and the report shows both.
 #[test]
 fn siblings_of_another_caller_are_named_with_that_caller() {
     let checked = run("frees_only_what_failed");
@@ -117,7 +117,7 @@ fn no_sibling_is_named_if_none_was_freed() {
     }
 }
 
-/// Two buffers. The destructor forgets one of them.
+/// Two buffers, one of which the destructor forgets.
 struct Pair {
     first: u64,
     _second: u64,

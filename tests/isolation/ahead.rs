@@ -1,9 +1,9 @@
-//! Driver calls are intercepted from the first one on, even before the first check; and if nothing
-//! is checked, no driver is loaded into the process.
+//! The harness intercepts driver calls from the first one on, even before the first check. If
+//! nothing is checked, it loads no driver into the process.
 
 #![expect(
     unsafe_code,
-    reason = "a call of the driver's own, and a function that runs before `main`"
+    reason = "calls the driver, and runs a function before `main`"
 )]
 
 use std::fs;
@@ -12,7 +12,7 @@ use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 
-/// Three tests on two threads: when the last one begins, one of the others has ended.
+/// Three tests on two threads. When the last one begins, one of the others has ended.
 mod suite {
     use std::sync::Barrier;
 
@@ -25,7 +25,7 @@ mod suite {
         let context = CudaContext::new(0).expect("device 0");
         // SAFETY: the context is current.
         unsafe { result::malloc_sync(100) }.expect("memory");
-        // The context stays, like that of a library that keeps it for good.
+        // Keeps the context for good, like a library.
         std::mem::forget(context);
         BOTH.wait();
     }
@@ -85,7 +85,8 @@ mod switched_off {
     }
 }
 
-/// Starts a thread before `main`, like libraries that have their own thread.
+/// The variable that makes the process start a thread before `main`, like libraries that have their
+/// own thread.
 const EARLY_THREAD: &str = "GPU_LEAK_TESTS_EARLY_THREAD";
 
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! `isolate`: a test in its own process, reported as if it had run in this one.
+//! `isolate`: a test runs in its own process, and is reported as if it had run in this one.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ static MARK: AtomicBool = AtomicBool::new(false);
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the test looks for it"
+    reason = "the parent reads it"
 )]
 fn looks_for_the_mark() {
     give_back(take(8));
@@ -222,7 +222,7 @@ fn tests_whose_processes_ended_are_counted_once_each() {
 #[gpu_leak_check(isolate)]
 #[ignore = "run by another one"]
 #[test]
-#[expect(clippy::print_stdout, reason = "the test looks for it")]
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn starts_another_checked_program() {
     let program = std::env::current_exe().expect("this program");
     let mut other = Command::new(program);
@@ -242,7 +242,8 @@ fn another_program_that_the_test_starts_isolates_its_own_tests() {
     let child = of("starts_another_checked_program").run();
     assert!(child.status.success(), "{child:#?}");
     assert!(child.stdout.contains("marked: false"), "{child:#?}");
-    // The other program's tests are isolated again, because the variable does not apply to them.
+    // The other program isolates its own tests again, because the token that it inherits is valid
+    // only for its parent process.
     assert_eq!(
         child.stdout.matches("running 1 test").count(),
         2,
@@ -265,13 +266,13 @@ fn leaves_a_process_and_crashes() {
     std::process::abort();
 }
 
-#[expect(clippy::print_stdout, reason = "the test looks for it")]
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn leave_a_process() {
     let left = Command::new("sleep").arg("300").spawn();
     println!("left: {}", left.expect("a process").id());
 }
 
-/// Ends the process that the test left behind, which must still be running.
+/// Ends the process that the test has left behind. Fails unless that process is still running.
 fn end_what_it_left(child: &Child) {
     let mut lines = child.stdout.lines();
     let left = lines.find_map(|line| line.split_once("left: ").map(|(_, id)| id));
@@ -306,7 +307,7 @@ fn a_process_that_a_crashed_test_leaves_behind_delays_nothing() {
 #[gpu_leak_check(isolate)]
 #[ignore = "hangs on purpose"]
 #[test]
-#[expect(clippy::print_stdout, reason = "the test looks for it")]
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn hangs() {
     println!("process {}", std::process::id());
     loop {
@@ -339,7 +340,7 @@ fn killing_the_runner_kills_the_isolated_test() {
     runner.kill().expect("a live process");
     runner.wait().expect("a child");
     let status = format!("/proc/{pid}/stat");
-    // A zombie has ended; reaping it is up to the system.
+    // A zombie has ended, and the system will reap it.
     while std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
         std::thread::yield_now();
     }

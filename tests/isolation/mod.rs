@@ -1,4 +1,4 @@
-//! How checks in one process are separated, and tests that run in a process of their own.
+//! How the checks of one process are kept apart, and tests that run in a process of their own.
 
 mod ahead;
 mod isolate;
@@ -45,7 +45,8 @@ fn as_libtest<'scope, 'env, T: Send + 'scope>(
 ) -> thread::ScopedJoinHandle<'scope, T> {
     let (_, module) = module.split_once("::").expect("a module of this crate");
     let thread = thread::Builder::new().name(format!("{module}::{name}"));
-    // A frame of the program, because libtest would not enter a test twice.
+    // Adds a frame of the program. Without one, a second entry would look like a double
+    // registration, because libtest enters a test only once.
     let call = move || {
         let ended = test();
         std::hint::black_box(ended)

@@ -122,7 +122,7 @@ fn exclusive_and_parallel_checks_never_overlap() {
     assert_eq!(checked.reports.len(), 16, "{}", checked.story());
 }
 
-/// Does work for any thread, on a thread that existed before every check.
+/// The requests to a thread that existed before every check and works for any other thread.
 static ERRANDS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
 
 fn start_an_unchecked_worker() {
@@ -162,7 +162,7 @@ fn unchecked_work_meanwhile_is_counted_in_the_summary_and_fails_nothing() {
     assert!(checked.child.stderr.contains(told), "{}", checked.story());
 }
 
-/// A pool that the first run of a body starts and later runs use.
+/// The requests to a pool that the first run of a body starts and later runs use.
 static POOL: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
 
 #[gpu_leak_check]
@@ -235,7 +235,7 @@ fn leaks_of_an_inner_check_count_for_the_outer_if_its_panic_was_caught() {
     );
 }
 
-/// Every second test leaks, on its own threads.
+/// Every second check leaks, on its own threads.
 #[gpu_leak_check(parallel, confirm = false)]
 #[ignore = "needs the ones beside it"]
 #[test]

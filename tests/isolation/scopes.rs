@@ -1,4 +1,4 @@
-//! The owner of work: of threads, pools, runtimes and tasks, automatically and with `Scope`.
+//! The owner of the work of threads, pools, runtimes and tasks, with and without `Scope`.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -133,9 +133,9 @@ fn runtime() -> &'static Runtime {
     })
 }
 
-/// Runs a check in a process that has had the pool and the runtime for a long time.
+/// Runs a check in a process where the pool and the runtime existed before.
 fn with_old_pools(check: fn() -> ExitCode) {
-    // The first check starts the interception.
+    // The first check starts to intercept driver calls.
     has_nothing();
     pool().install(|| ());
     runtime().block_on(async { tokio::spawn(async {}).await.unwrap() });
@@ -178,7 +178,7 @@ fn uses_an_old_runtime() {
     runtime().block_on(task).unwrap();
 }
 
-/// Allocates memory when it is polled, on any thread, and when it is dropped.
+/// Allocates memory when it is polled, on whichever thread, and when it is dropped.
 async fn takes_everywhere() {
     struct TakesAtItsEnd;
     impl Drop for TakesAtItsEnd {
@@ -202,7 +202,7 @@ fn takes_its_scope_to_an_old_runtime() {
     let other = runtime().spawn(async { take(1000) }.in_current_scope());
     runtime().block_on(async {
         other.await.unwrap();
-        // Waits until the task has allocated everything, after which it waits for ever.
+        // Waits until the task has allocated everything. From then on the task waits forever.
         while gpu_leak_check::ledger::live().live_in(scope_of_this_test()) < 5 {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! Checks that are started from inside a check.
+//! Checks that begin inside another check.
 
 use std::sync::{Mutex, mpsc};
 use std::thread;

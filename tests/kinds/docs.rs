@@ -1,4 +1,4 @@
-//! Compares the page about the kinds that are seen with the table.
+//! Compares the page about the kinds of resources with the table.
 
 use gpu_leak_check::ledger::Kind;
 
@@ -7,7 +7,7 @@ use super::table::ROWS;
 
 const PAGE: &str = include_str!("../../docs/kinds.md");
 
-/// Returns the row's line in the page, without the last column, which is filled in from a GPU.
+/// Returns the row's line in the page, without the last column, which contains results from a GPU.
 fn line(row: &Row) -> String {
     let exact = match row.bytes {
         _ if row.kind.is_handle() => "1".to_owned(),

@@ -1,9 +1,9 @@
-//! Every kind of resource: the planted leak is found, with its count, exact bytes, place and line;
-//! the same work done correctly is clean a hundred times; and what ends with its context is still
+//! Every kind of resource. A planted leak is found with its count, exact bytes, place and line. The
+//! same work done correctly is clean a hundred times. A leak that ends with its context is still
 //! reported.
 //!
-//! One table drives all of it, and [`docs/kinds.md`](../../docs/kinds.md) is compared with it. On a
-//! GPU, each test prints a line for that page.
+//! One table contains all kinds, and [`docs/kinds.md`](../../docs/kinds.md) is compared with it. On
+//! a GPU, each test prints a line for that page.
 
 mod docs;
 pub(crate) mod planted;
@@ -24,9 +24,9 @@ use planted::{context, contexts};
 use row::{AtContextEnd, Row};
 use table::ROWS;
 
-/// Tells a child process which row to run.
+/// The variable that tells a child process which row to run.
 pub(crate) const ROW: &str = "PLANTED_ROW";
-/// Precedes the reason in the output of a child whose machine cannot run the row.
+/// The prefix of the reason that a child prints if its machine cannot run the row.
 const CANNOT: &str = "cannot here: ";
 
 /// The names of all rows.
@@ -39,8 +39,8 @@ fn row_named(name: &str) -> &'static Row {
     row.unwrap_or_else(|| panic!("no row `{name}`"))
 }
 
-/// Returns the row of this child, with its prerequisites created. If it cannot be run, returns
-/// `None` and prints the reason.
+/// Returns the row of this child, after creating the row's prerequisites. If this machine cannot
+/// run the row, prints the reason and returns `None`.
 fn prepared() -> Option<&'static Row> {
     let row = row_of_this_child();
     context();
@@ -110,7 +110,7 @@ fn leaves_it_to_the_context() {
     contexts::destroy(own);
 }
 
-/// Runs a child process for a row on this machine's GPU if there is one, otherwise on the stand-in.
+/// Runs a row in a child process, on this machine's GPU if there is one, otherwise on the stand-in.
 /// Returns `None` if the GPU cannot run the row.
 fn run(child: &str, name: &str) -> Option<Checked> {
     let test = format!("kinds::{child}");
@@ -143,7 +143,8 @@ fn note(name: &str, child: &str, what: &str) {
     }
 }
 
-/// Compares the only finding of a test that failed because of it with the table, and returns it.
+/// Returns the only finding of a test. Fails unless the finding agrees with the row and failed the
+/// test.
 fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
     let story = checked.story();
     assert!(
@@ -199,8 +200,8 @@ fn is_found(name: &str) {
     }
 }
 
-/// The parts and the unexplained rest must add up to the change of the whole device. The rest may
-/// be negative only if other processes use the device.
+/// Fails unless the parts and the unexplained rest add up to the change of the whole device. The
+/// rest may be negative only if other processes use the device.
 fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
     for device in &checked.report().devices {
         let Some(whole) = &device.whole else { continue };

@@ -3,21 +3,21 @@
 use gpu_leak_check::Place;
 use gpu_leak_check::ledger::Kind;
 
-/// The effect that the end of its context has on a resource.
+/// What happens to a resource when its context ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtContextEnd {
-    /// The resource ends, too.
+    /// The resource ends as well.
     Dies,
-    /// The resource ends, too, but a real driver frees it twice: with 580.159.04, a plain C program
-    /// was aborted in 26 of 60 runs.
+    /// The resource ends as well, but a real driver frees it twice. With driver 580.159.04, a plain
+    /// C program was aborted in 26 of 60 runs.
     Aborts,
     /// The resource stays, because it belongs to the device or to the process.
     Stays,
-    /// The resource is a context itself, or is created in a context that is not the thread's.
+    /// The resource is a context itself, or is created in a context other than the thread's.
     NoContextOfItsOwn,
 }
 
-/// One leak and its corrected version.
+/// A leak and its corrected version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
@@ -28,10 +28,11 @@ pub(super) struct Row {
     pub(super) kind: Kind,
     /// The size in bytes; 0 for handles.
     pub(super) bytes: u64,
-    /// Whether the resource does not count on device 0.
+    /// Whether the resource belongs to the host instead of device 0.
     pub(super) is_of_host: bool,
     pub(super) at_context_end: AtContextEnd,
-    /// Called before the check: creates prerequisites of both functions, which the process keeps.
+    /// Creates the prerequisites of both functions, which the process keeps. Called before the
+    /// check.
     pub(super) prepare: fn(),
     pub(super) leak: fn(),
     pub(super) fixed: fn(),
@@ -120,7 +121,8 @@ impl Row {
         Self { prepare, ..self }
     }
 
-    /// Used by rows that must release something even if the rest is forgotten.
+    /// Sets the function that leaks, for rows that must release something when they forget the
+    /// rest.
     pub(super) const fn leaving(self, leak: fn()) -> Self {
         Self { leak, ..self }
     }

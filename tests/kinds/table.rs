@@ -1,5 +1,5 @@
-//! The table, with one row for each way to create something. To add one, add a row here and two
-//! functions in `planted`.
+//! The table, with one row for each way to create a resource. A new row needs two functions in
+//! `planted`.
 
 use gpu_leak_check::ledger::Kind;
 
@@ -8,8 +8,8 @@ use super::planted::{
 };
 use super::row::Row;
 
-/// The rows, and for each the tests with its name: how the resource is created, and how it is
-/// released.
+/// Defines the rows, and for each row a module with its tests. A row names the functions that
+/// create and release its resource.
 macro_rules! rows {
     ($($name:ident: $call:literal, $kind:ident, $bytes:expr, $take:path => $give_back:path
         $(, $how:ident($($with:expr)?))*;)*) => {
@@ -42,7 +42,7 @@ macro_rules! rows {
 rows! {
     linear: "cuMemAlloc", Linear, 1000, memory::linear => memory::free;
     one_byte: "cuMemAlloc", Linear, 1, memory::one_byte => memory::free;
-    // 100 bytes per row; the driver's pitch is 512.
+    // A row has 100 bytes, and the driver's pitch is 512.
     pitched: "cuMemAllocPitch", Pitched, 3 * 512, memory::pitched => memory::free;
     managed: "cuMemAllocManaged", Managed, 5000, memory::managed => memory::free;
     from_default_pool: "cuMemAllocAsync", StreamOrdered, 400,

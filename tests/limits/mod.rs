@@ -1,5 +1,5 @@
-//! Leaks that are not seen: [`docs/limits.md`](../../docs/limits.md) has a line for each blind
-//! spot, and names the test that proves it. Tests that prove nothing else are here.
+//! Leaks that the harness does not see. [`docs/limits.md`](../../docs/limits.md) has a line for
+//! each blind spot, and names the test that proves it. The tests here have no other purpose.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::kinds::planted::{Pointer, context, memory, virtual_memory};
 
 const PAGE: &str = include_str!("../../docs/limits.md");
 
-/// Returns the names of tests in the page: paths in backticks.
+/// Returns the names of tests in the page, which are paths in backticks.
 fn named() -> impl Iterator<Item = &'static str> {
     let quoted = PAGE.split('`').skip(1).step_by(2);
     quoted.filter(|words| words.contains("::") && !words.contains(['(', ' ', '<']))
@@ -47,8 +47,8 @@ fn run(test: &str) -> checked::Checked {
     checked::run(&format!("limits::{test}"))
 }
 
-/// A foreign caching allocator that reports nothing and has no probe: it hands out pieces of one
-/// segment.
+/// The segment of a foreign caching allocator, which hands out pieces of it. The allocator reports
+/// nothing and has no probe.
 static SEGMENT: Mutex<Option<Pointer>> = Mutex::new(None);
 
 fn piece_of_a_segment() -> Pointer {
@@ -83,7 +83,7 @@ fn another_reference_to_earlier_physical_memory_is_not_seen() {
     assert_eq!(checked.reports.len(), 2, "{}", checked.story());
 }
 
-/// The address at which the memory is mapped, for the second check.
+/// The address at which the first check has mapped memory, for the second check.
 static MAPPED: Mutex<Option<Pointer>> = Mutex::new(None);
 
 #[test]

@@ -1,4 +1,4 @@
-//! The single line that CI pages and terminals show first.
+//! The single line that a CI page or a terminal shows first.
 
 use gpu_leak_check::ledger::{Kind, Place};
 use gpu_leak_check::report::check_report::{
@@ -54,7 +54,7 @@ fn several_are_summed_up_by_device_and_kind() {
             ..leak(Kind::Linear, 1, 400)
         },
         leak(Kind::Event, 3, 0),
-        // This finding is part of the report, but not of the verdict.
+        // The report contains this finding, but the verdict does not depend on it.
         finding(FindingKind::FirstUse, Kind::Module, 1, 0),
     ]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Names with control characters or markup are shown as text.
+//! Reports show names with control characters or markup as plain text.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::check_report::{

@@ -1,4 +1,4 @@
-//! Simulates an allocator whose own lines do not help its users.
+//! Simulates an allocator. Its own lines in a report would not help its users.
 
 /// Returns the call stack of this call: return addresses, innermost first.
 #[inline(never)]

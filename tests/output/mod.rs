@@ -1,4 +1,4 @@
-//! The output that users read is correct, says what to do, and does not change unnoticed.
+//! What users read is correct and says what to do, and no change to it goes unnoticed.
 
 mod files;
 mod headlines;

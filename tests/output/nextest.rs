@@ -1,4 +1,4 @@
-//! Reports of a leak by cargo-nextest: the `JUnit` file of continuous integration contains the
+//! A leak under cargo-nextest: the `JUnit` file for continuous integration contains the
 //! report.
 
 use std::fs;

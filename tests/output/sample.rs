@@ -1,4 +1,4 @@
-//! Sample reports. Each begins as the simplest of its kind; a test changes the part that it tests.
+//! Sample reports. Each is the simplest of its kind, and a test changes the part that it is about.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ pub(crate) fn report(status: CheckStatus) -> Report {
     }
 }
 
-/// A report with one finding, as most readers see it first.
+/// A report with one finding, which is what most readers see first.
 pub(crate) fn with(finding: Finding) -> Report {
     Report {
         findings: vec![finding.clone()],
@@ -59,7 +59,7 @@ pub(crate) fn with(finding: Finding) -> Report {
     }
 }
 
-/// A finding of `count` resources with `each` bytes, allocated at the fixture's line.
+/// A finding of `count` resources of `each` bytes, allocated at the line of the fixture.
 pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) -> Finding {
     Finding {
         resource: Some(resource),

@@ -1,4 +1,4 @@
-//! A stack that was captured in a user's program points to the user's line.
+//! The stack of an allocation in a user's program points to the user's line.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::Owner;
@@ -6,7 +6,7 @@ use gpu_leak_check::report::site;
 
 use super::library;
 
-/// The part of its path by which the allocator of [`library`] declares its own files.
+/// The part of the path by which the allocator in [`library`] declares its own file.
 const LIBRARY: &[&str] = &["output/library.rs"];
 
 #[inline(always)]

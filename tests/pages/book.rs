@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{find_pages, links, root, without_code};
 
-/// The maximum number of words in the parts that new users read.
+/// The maximum number of words in the parts of the book that new users read.
 const WORDS_OF_A_BEGINNING: usize = 4_000;
 
 fn docs() -> PathBuf {
@@ -48,7 +48,7 @@ fn every_page_is_in_the_summary_once() {
     assert_eq!(once.len(), listed.len(), "{listed:?}");
 }
 
-/// Only the pages are published as a book: a relative link to another file has no target there.
+/// The book consists only of the pages, so a relative link to another file has no target in it.
 #[test]
 fn no_page_has_a_relative_link_out_of_the_book() {
     let mut outside = Vec::new();
@@ -65,7 +65,7 @@ fn no_page_has_a_relative_link_out_of_the_book() {
     );
 }
 
-/// rustdoc and mdBook hide such lines, and GitHub and crates.io show them.
+/// rustdoc and mdBook hide such lines, but GitHub and crates.io show them.
 #[test]
 fn no_sample_has_hidden_lines() {
     let mut all = Vec::new();
@@ -109,7 +109,7 @@ fn every_known_allocator_is_named_in_the_documentation() {
         "docs/frameworks.md",
     ] {
         let text = fs::read_to_string(root().join(place)).expect(place);
-        // The page name of `ONNX Runtime` is `onnxruntime`.
+        // The page calls `onnxruntime` by its full name, `ONNX Runtime`.
         let text = text.to_lowercase().replace(' ', "");
         let missing: Vec<_> = names.iter().filter(|name| !text.contains(**name)).collect();
         assert!(

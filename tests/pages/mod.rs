@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the `.md` files in `directory` and below it, except built or downloaded ones.
+/// Finds the `.md` files in `directory` and below it, except built or downloaded ones.
 fn find_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory").flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -45,7 +45,7 @@ fn dead_links(page: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Returns `text` without fenced blocks, because text in them that looks like a link is code.
+/// Returns `text` without fenced blocks, in which text that looks like a link is code.
 fn without_code(text: &str) -> String {
     let odd = |(number, part): (usize, _)| (number % 2 == 0).then_some(part);
     let outside: Vec<_> = text.split("```").enumerate().filter_map(odd).collect();
@@ -87,8 +87,8 @@ fn in_repository(link: &str) -> Option<&str> {
     views.iter().find_map(|view| path.strip_prefix(view))
 }
 
-/// Returns the anchors as GitHub makes them: in lower case, with spaces as hyphens, without other
-/// punctuation.
+/// Returns the anchors of the headings, as GitHub makes them: in lower case, with spaces as
+/// hyphens, and without other punctuation.
 fn headings(text: &str) -> BTreeSet<String> {
     let prose = without_code(text);
     let lines = prose.lines().filter(|line| line.starts_with('#'));

@@ -1,6 +1,6 @@
 //! The pages of the published crates. crates.io resolves a relative link against the crate's own
-//! directory, wherever its page is in the repository, and leaves a `srcset` unchanged. Neither
-//! then has a target.
+//! directory, wherever the page is in the repository. It leaves a `srcset` unchanged. Neither then
+//! has a target, so links must be absolute.
 
 use std::env;
 use std::fs;
@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::{links, root, without_code};
 
-/// The URL of this repository.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
-/// If this variable is set, the harness's page is written.
+/// The variable that makes the test write the harness's page instead of comparing it.
 const BLESS: &str = "README_BLESS";
 
 #[test]

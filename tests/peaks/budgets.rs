@@ -1,4 +1,5 @@
-//! A failing budget says what made it fail, whether or not the run asks for peaks.
+//! The report of an exceeded budget says which allocations exceeded it, whether or not the run asks
+//! for peaks.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{Budget, FindingKind};
@@ -60,7 +61,8 @@ fn the_lines_of_an_exceeded_peak_add_up_to_it() {
     }
 }
 
-/// The blocks that are said to be reusable are enough: the twin stays within the budget.
+/// Reusing the blocks that the report names is enough: the twin, which does so, stays within the
+/// budget.
 #[test]
 fn an_exceeded_count_says_which_allocations_one_buffer_could_serve() {
     let (checked, budget) = failed("allocates_ten_times");

@@ -1,7 +1,7 @@
-//! The memory that a graph's allocations hold at once although they follow one another.
+//! The allocations of a graph hold memory all at once, even if they follow one another.
 //! <https://github.com/NVIDIA/warp/issues/1157>
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ptr;
 
@@ -39,7 +39,7 @@ fn a_graph_holds_successive_allocations_all_at_once() {
     assert!(graph.sentence().contains(text), "{}", graph.sentence());
 }
 
-/// The report makes no statement about memory that a graph needs at once anyway.
+/// The report says nothing about memory that a graph needs all at once anyway.
 #[test]
 fn a_graph_that_needs_all_of_its_memory_at_once_is_not_reported() {
     let checked = checked::run("peaks::graphs::adds_overlapping_allocations");
@@ -54,7 +54,7 @@ fn ok(result: CUresult) {
 fn made<T>(call: impl FnOnce(*mut T) -> CUresult) -> T {
     let mut out = std::mem::MaybeUninit::uninit();
     ok(call(out.as_mut_ptr()));
-    // SAFETY: the call succeeded, so it has written its result.
+    // SAFETY: the call succeeded, so it has written its result to `out`.
     unsafe { out.assume_init() }
 }
 
@@ -75,7 +75,7 @@ fn allocation(graph: sys::CUgraph) -> (sys::CUgraphNode, sys::CUdeviceptr) {
     node.poolProps.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     node.bytesize = (32 * MIB) as usize;
     let none = ptr::null();
-    // SAFETY: the parameters are read, and the address is written to them.
+    // SAFETY: the call reads the parameters, and writes the address to them.
     let added = unsafe { made(|out| sys::cuGraphAddMemAllocNode(out, graph, none, 0, &mut node)) }; // graph: node
     (added, node.dptr)
 }

@@ -1,4 +1,5 @@
-//! The causes of a peak: the reported lines add up to it, and blocks said to be reusable are.
+//! The causes of a peak. The reported lines add up to the peak, and the blocks that a report calls
+//! reusable are so.
 
 mod budgets;
 mod graphs;
@@ -13,7 +14,8 @@ use gpu_leak_kernels::{Device, Result, Tensor};
 /// The layer of the workloads' blocks.
 const BLOCKS: &str = "allocator:gpu-leak-kernels";
 
-/// Fails unless there is a peak, and the lines of each peak add up to it and match the tables.
+/// Fails unless the report has a peak, and the lines of each peak add up to it and agree with the
+/// tables.
 #[track_caller]
 fn assert_lines_add_up(report: &Report) {
     let test = &report.test;
@@ -28,14 +30,14 @@ fn assert_lines_add_up(report: &Report) {
         let devices = report.devices.iter().filter(|it| it.place == peak.place);
         let mut rows = devices.flat_map(|device| &device.rows);
         let row = rows.find(|row| row.layer == peak.layer && row.figure == Figure::Allocated);
-        // There is no row for an allocator that ended with its device.
+        // An allocator that ended with its device has no row.
         if let Some(row) = row {
             assert_eq!(row.peak, Some(peak.bytes), "{test}");
         }
     }
 }
 
-/// Fails unless the same is true and the timeline's log adds up to each peak.
+/// Like [`assert_lines_add_up`]. Also fails unless the timeline's log adds up to each peak.
 #[track_caller]
 fn assert_adds_up(report: &Report) {
     assert_lines_add_up(report);
@@ -65,7 +67,7 @@ fn course_of<'a>(report: &'a Report, peak: &Peak) -> &'a Course {
     curves.find(is_it).expect("a curve")
 }
 
-/// Returns the bytes that were live after a call according to the log, as the page computes them.
+/// Computes from the log, like the page, how many bytes were live after a call.
 fn live_at(course: &Course, call: u64) -> u64 {
     let logged = course.allocations.iter();
     let live = logged.filter(|it| it.2 <= call && (it.3 == 0 || it.3 > call));

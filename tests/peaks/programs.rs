@@ -1,4 +1,5 @@
-//! Whole programs of the workloads: the lines reported for a peak add up to it, to the byte.
+//! Whole programs of the workloads. The lines that are reported for a peak add up to it, to the
+//! byte.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::CheckStatus;
@@ -24,7 +25,7 @@ fn the_lines_at_the_peak_of_a_program_add_up_to_it() {
     }
 }
 
-/// The sum is correct at every call, not only at the peak, as the page shows it for each click.
+/// The sum is correct at every call and not only at the peak, because the page can show any call.
 #[test]
 fn the_log_adds_up_to_the_curve_at_every_call() {
     let checked = checked::finish(Run::of("peaks::programs::training_step_in_a_graph"));
@@ -46,7 +47,7 @@ fn the_log_adds_up_to_the_curve_at_every_call() {
     assert!(compared > 10, "{compared} points");
 }
 
-/// Blocks that existed before a check are reported as such, and count.
+/// Blocks that existed before a check count, and are reported as such.
 #[test]
 fn memory_allocated_before_the_check_is_part_of_its_peak() {
     let checked = checked::finish(Run::of("peaks::checks_beside_a_model"));
@@ -66,7 +67,7 @@ fn memory_allocated_before_the_check_is_part_of_its_peak() {
     assert_eq!(earlier.allocated().as_deref(), Some("before the check"));
 }
 
-/// The order of simultaneous calls is not known, but the blocks that were live at the peak are.
+/// The order of simultaneous calls is unknown, but the blocks that were live at the peak are known.
 #[test]
 fn the_lines_add_up_with_several_threads() {
     for _ in 0..3 {
@@ -110,7 +111,8 @@ programs! {
     data_loader_loop linear_adam_release process_data training_loop_sgd multiple_ops
 }
 
-/// The matrix of a cumulative sum. <https://github.com/huggingface/candle/issues/1599>
+/// A cumulative sum that multiplies by a matrix.
+/// <https://github.com/huggingface/candle/issues/1599>
 #[gpu_leak_check(peaks)]
 #[ignore = "run by a test above"]
 #[test]

@@ -1,5 +1,5 @@
-//! The allocations that one buffer could serve. A twin of the program that reuses the buffer proves
-//! each such statement: it allocates as many blocks fewer as the report states.
+//! The allocations that one buffer could serve. A twin of the program, which reuses the buffer,
+//! proves each such statement: it allocates fewer blocks, by the number in the report.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{Report, Reusable};
@@ -28,8 +28,9 @@ fn allocations(report: &Report) -> u64 {
     course.allocations.iter().filter(|it| it.2 > 0).count() as u64
 }
 
-/// Fails unless the report of `program` states the allocations of this size at the line with this
-/// mark, and its twin has as many fewer. The statements about the twin must be about other lines.
+/// Fails unless the report of `program` says that one buffer could serve `count` allocations of
+/// `each` bytes at the line with this mark, and the twin saves as many allocations as the report
+/// says. Statements about the twin must be about other lines.
 #[track_caller]
 fn assert_right(program: &str, twin: &str, mark: &str, each: u64, count: u64) {
     let (report, twin) = (report_of(program), report_of(twin));
@@ -92,7 +93,8 @@ fn a_buffer_in_a_function_that_a_loop_calls() {
     );
 }
 
-/// Overlapping lifetimes, other sizes and other streams need separate buffers.
+/// Allocations with overlapping lifetimes, different sizes or different streams need separate
+/// buffers.
 #[test]
 fn allocations_that_one_buffer_cannot_serve_are_not_reported() {
     for program in ["keeps_the_previous", "grows_in_a_loop"] {

@@ -1,4 +1,4 @@
-//! A program that is one check, for `attribute::program`. Its argument says what it does.
+//! A program whose `main` is checked, for `attribute::program`. Its argument selects what it does.
 
 #[expect(dead_code, reason = "the tests of this package use all of it")]
 #[path = "../soundness/allocators.rs"]

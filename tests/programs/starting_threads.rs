@@ -1,13 +1,13 @@
-//! Threads without a scope that add to a sum without an owner while a check runs: the check does
-//! not assume that it is alone, and fails no test for it. One such thread is being started while
-//! the check takes its baseline; another exists from the beginning, beside a thread that the driver
-//! started inside a check; a third is started while the check reads what is left. A thread that the
-//! check itself starts does not count as one, however long it takes until it runs.
+//! Threads without a scope change a sum without an owner while a check runs. The check must then
+//! not assume that it is alone, and must not fail because of the sum. One such thread is being
+//! started while the check takes its baseline. Another exists from the start, beside a thread that
+//! the driver started inside a check. A third starts while the check reads what is left. A thread
+//! of the check itself does not count as such a thread, however slowly it starts.
 //!
-//! It runs without libtest, because the thread that starts others must be the first one: any other
-//! as one that may be working.
+//! The program runs without libtest, because the thread that starts others must be the process's
+//! first one. The harness assumes that any other thread may be working.
 
-#![expect(unsafe_code, reason = "an allocator that delays a thread's start")]
+#![expect(unsafe_code, reason = "implements an allocator that delays threads")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -22,11 +22,11 @@ use gpu_leak_check::{Check, Place, Scope};
 
 const ROUNDS: usize = 1000;
 
-/// An allocator of which only the sum is known.
+/// An allocator that reports only the sum of its bytes.
 struct Silent;
 
 static SUM: AtomicU64 = AtomicU64::new(4096);
-/// The number of remaining readings until a thread without a scope is started during one.
+/// The number of readings left until one of them starts a thread without a scope.
 static READINGS: AtomicI64 = AtomicI64::new(0);
 
 impl Probe for Silent {
@@ -60,7 +60,7 @@ impl Probe for Silent {
 
 gpu_leak_check::probe!(&Silent);
 
-/// The current round, and the last round in which the thread has changed the sum.
+/// The current round, and in [`MOVED`] the last round in which the thread changed the sum.
 static BEGINS: AtomicUsize = AtomicUsize::new(0);
 static MOVED: AtomicUsize = AtomicUsize::new(0);
 
@@ -73,7 +73,7 @@ fn wait_for(round: usize, reached: &AtomicUsize) {
 static REPORTING: Source = Source::new("reporting", &[]);
 const ADDRESS: u64 = 0x7100_0000_0000;
 
-/// Reports something, because otherwise nothing would be measured.
+/// Reports a block, because a check without any event has measured nothing.
 fn borrow() {
     REPORTING.allocated(Place::named("reporting:0"), ADDRESS, 64);
     REPORTING.freed(ADDRESS);
@@ -88,18 +88,18 @@ fn check(round: usize) {
     });
 }
 
-/// The work of a thread without a scope in a round.
+/// The work that a thread without a scope does in each round.
 fn move_the_sum(round: usize) {
     SUM.fetch_add(4096, Ordering::SeqCst);
     MOVED.store(round, Ordering::SeqCst);
 }
 
-/// In each round, a thread is started at about the moment when its check begins.
+/// In each round, a thread starts at about the moment when the round's check begins.
 fn beside_a_thread_that_starts() {
     let checks = thread::spawn(|| (1..=ROUNDS).for_each(check));
     for round in 1..=ROUNDS {
         wait_for(round, &BEGINS);
-        // This varies the moment at which the thread starts while the check begins.
+        // Varies the moment, during the beginning of the check, at which the thread starts.
         for _ in 0..round * 7919 % 20_000 {
             std::hint::spin_loop();
         }
@@ -133,8 +133,8 @@ fn beside_a_thread_and_the_drivers() {
     stranger.join().expect("no panic");
 }
 
-/// The check reads the sum when its body has ended, when it looks for leaks, and once more because
-/// it has found some. Before each reading, it has seen that it is alone.
+/// The check reads the sum when its body has ended, when it looks for leaks, and again if it has
+/// found any. Before each reading, it verifies that no other thread could have changed the sum.
 fn beside_a_thread_that_starts_during_reading() {
     let checks = || {
         Check::new("reads_beside_a_new_thread").run_once(|| {
@@ -149,7 +149,7 @@ fn beside_a_thread_that_starts_during_reading() {
 }
 
 /// Delays the next new thread, if [`DELAYS`] is set. A new thread frees its start argument before
-/// it is known to be running.
+/// the harness knows that it runs.
 struct DelayingAllocator;
 
 static DELAYS: AtomicBool = AtomicBool::new(false);
@@ -158,10 +158,10 @@ thread_local! {
     static IS_NEW: Cell<bool> = const { Cell::new(true) };
 }
 
-// SAFETY: all calls go to the system's allocator unchanged.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for DelayingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
@@ -169,7 +169,7 @@ unsafe impl GlobalAlloc for DelayingAllocator {
         if IS_NEW.get() && DELAYS.swap(false, Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(100));
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(address, layout) }
     }
 }
@@ -177,7 +177,7 @@ unsafe impl GlobalAlloc for DelayingAllocator {
 #[global_allocator]
 static ALLOCATOR: DelayingAllocator = DelayingAllocator;
 
-/// The memory that the scope leaves is a leak: only the check's own thread is being started.
+/// What the scope leaves is a leak, because only the check's own thread is being started.
 fn beside_an_own_thread_that_starts_slowly() {
     Check::new("starts_a_slow_thread").run_once(|| {
         borrow();

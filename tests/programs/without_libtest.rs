@@ -1,5 +1,5 @@
-//! The attribute on the `main` of a test target without libtest, which the compiler does not treat
-//! as a test.
+//! The attribute on the `main` of a test target without libtest. The compiler does not treat such a
+//! `main` as a test.
 
 use gpu_leak_check::{gpu_leak_check, registry};
 

@@ -1,4 +1,4 @@
-//! The report about an unmodified Python program shows the program's own lines.
+//! A report about an unmodified Python program shows the lines of the program.
 
 use std::env;
 use std::fs;
@@ -15,9 +15,9 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
 }
 
-/// Runs a program in this directory with `python3` on a machine with a GPU, with these settings of
-/// the command. The driver loads the library. Returns the report, or `None` if there is no
-/// `python3`.
+/// Runs a program in this directory with `python3`, on the stand-in for the driver, with the
+/// library preloaded and these settings of the command. Returns the report and the output, or
+/// `None` if there is no suitable `python3`.
 #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
 fn report_of(program: &str, variant: Option<&str>, settings: &str) -> Option<(Report, String)> {
     let tried = Command::new("python3")
@@ -34,7 +34,7 @@ fn report_of(program: &str, variant: Option<&str>, settings: &str) -> Option<(Re
     let library = env::current_exe().expect("this program's path");
     let library = library.with_file_name("libgpu_leak_injected.so");
     let files = machine.directory().join("run");
-    // In a workspace, the paths would be relative to it.
+    // In the workspace, the reported paths would be relative to the workspace.
     let work = tempfile::tempdir().expect("a temporary directory");
     let copy = work
         .path()
@@ -86,7 +86,7 @@ fn a_leak_is_reported_with_its_python_lines() {
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
     let lines: Vec<_> = told.lines().map(str::trim_end).collect();
     for expected in [
-        // These are a thread, a method called in a loop, and a generator.
+        // The leaks are in a thread, in a method called in a loop, and in a generator.
         "leaked: 4.00 MiB device memory, linear",
         "   called by  preload (:39)",
         "leaked: 3 × 1.00 MiB device memory, linear",
@@ -99,12 +99,12 @@ fn a_leak_is_reported_with_its_python_lines() {
     ] {
         assert!(lines.contains(&expected), "no {expected:?} in:\n{told}");
     }
-    // The column and the qualified name are known only from 3.11 on.
+    // Only Python 3.11 and later give the column and the qualified name.
     let at = |line: &&&str| line.starts_with("  --> train.py:33:10 in zeros");
     assert_eq!(lines.iter().filter(at).count(), 3, "{told}");
 }
 
-/// The findings of `programs/driver.py` that are not allowed: kind, number and bytes.
+/// Returns the kind, number and bytes of each finding of `programs/driver.py` that is not allowed.
 fn findings_of(variant: &str, settings: &str) -> Option<Vec<(FindingKind, u64, u64)>> {
     let (report, told) = report_of("programs/driver.py", Some(variant), settings)?;
     let found = report.findings.iter();
@@ -135,7 +135,7 @@ fn memory_that_no_variable_holds_at_the_end_is_leaked() {
     assert_eq!(found, [(FindingKind::Leaked, 2, 2 * 12345)]);
 }
 
-/// The program takes longer to shut down than the time between two snapshots.
+/// The program's shutdown takes longer than the time between two snapshots.
 #[test]
 fn memory_that_rose_until_the_program_shut_down_has_grown() {
     let grown = [(FindingKind::Grew, 40, 40 << 20)];

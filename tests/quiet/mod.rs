@@ -6,8 +6,8 @@ use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::gpu;
 
-/// Fails unless the test passed and all its checks were clean; one of them may report resources
-/// that are created once and kept.
+/// Fails unless the test passed and all its checks were clean. One of them may instead report
+/// resources that are created once and kept.
 #[track_caller]
 fn assert_quiet_but_for_first_use(checked: &Checked, checks: usize) {
     let story = checked.story();
@@ -25,7 +25,7 @@ fn assert_quiet_but_for_first_use(checked: &Checked, checks: usize) {
 
 #[test]
 fn a_cublas_handle() {
-    // There is no stand-in for cuBLAS here.
+    // On the stand-in, this test has no cuBLAS.
     if gpu::is_present() {
         let checked = checked::run("detects::planted::a_cublas_handle::stays_quiet");
         assert_quiet_but_for_first_use(&checked, 101);

@@ -10,7 +10,7 @@ use gpu_leak_tests::{checked, gpu};
 
 use super::assert_quiet_but_for_first_use;
 
-/// The device is created once for the process, as in a test suite whose tests share a device.
+/// The process creates the device once, like a suite whose tests share a device.
 static DEVICE: OnceLock<Device> = OnceLock::new();
 
 #[gpu_leak_check]
@@ -43,8 +43,8 @@ fn on_cuda() {
     a_hundred_times(Device::cuda(0));
 }
 
-/// One check may report resources that the device creates once and keeps: its kernels, and the
-/// state of a library.
+/// Fails unless all checks were clean. One of them may instead report resources that the device
+/// creates once and keeps: its kernels, and the state of a library.
 #[track_caller]
 fn assert_quiet(test: &str) {
     let checked = checked::finish(Run::of(&format!("quiet::tiny_model::{test}")));

@@ -1,6 +1,6 @@
 //! Threads that exchange one address. The driver may hand out an address again before the call that
-//! freed it has returned. A ledger that removes records too late loses the record of the new owner,
-//! and one that restores records too eagerly invents some.
+//! freed it has returned. A ledger that removes records too late loses the new owner's record. A
+//! ledger that restores records too eagerly invents some.
 
 use std::collections::HashSet;
 use std::sync::mpsc;
@@ -19,8 +19,8 @@ use take::{linear, stream_ordered};
 
 const THREADS: usize = 4;
 
-/// A million frees in both tests together; fewer if a debug build runs on the stand-in, to save
-/// time.
+/// Returns the number of rounds. Both tests together make a million frees, or fewer if a debug
+/// build runs on the stand-in, to save time.
 fn rounds() -> usize {
     let frees = if cfg!(debug_assertions) && Control::of_this_process().is_some() {
         50_000
@@ -30,7 +30,7 @@ fn rounds() -> usize {
     frees / 2 / THREADS
 }
 
-/// The blocks that each thread keeps at its end. All sizes differ.
+/// The size of the block that a thread keeps at its end. All sizes differ.
 fn kept(thread: usize) -> usize {
     1000 + thread
 }
@@ -78,8 +78,8 @@ fn stream_ordered_memory() {
     takes_and_frees(stream_ordered, free_async);
 }
 
-/// Fails unless exactly the kept blocks are found: a lost record is a missing leak, and an invented
-/// one is an additional leak.
+/// Fails unless the leaks are exactly the kept blocks. A lost record is a missing leak, and an
+/// invented record is an additional leak.
 #[track_caller]
 fn assert_only_what_was_kept(checked: &Checked, kind: Kind, kept: impl Iterator<Item = usize>) {
     let kept: Vec<_> = kept.collect();
@@ -108,8 +108,8 @@ fn a_million_frees_lose_and_invent_nothing() {
 
 const HAND_OVERS: usize = 2000;
 
-/// Two threads take turns: one frees and is held before its call returns, and the other is given
-/// the address.
+/// Two threads take turns. One frees and is held before its call returns, and the other is then
+/// given the address.
 #[gpu_leak_check(confirm = false)]
 #[ignore = "leaks on purpose, on the stand-in"]
 #[test]

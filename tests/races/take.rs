@@ -1,6 +1,6 @@
-//! Allocates memory of a given size, with one call.
+//! Functions that allocate memory of a given size with one call.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
+#![expect(unsafe_code, reason = "calls the driver")]
 
 use cudarc::driver::result::{self, stream};
 

@@ -1,4 +1,4 @@
-//! The recordings in `tests/recordings`, from real GPUs, are judged by the current code.
+//! The current code judges the recordings in `tests/recordings`, which are from real GPUs.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use gpu_leak_check::recording::{self, Replay};
 use gpu_leak_check::report::check_report::{Report, RunPurpose};
 
-/// If this variable is set, the expectations are written instead of compared.
+/// The variable that makes the test write the expectations instead of comparing them.
 const BLESS: &str = "RECORDINGS_BLESS";
 
 #[test]
@@ -83,7 +83,7 @@ fn recordings() -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A readable summary, with one line for each fact.
+/// Returns a readable summary, with one line for each fact.
 fn summary(replay: &Replay) -> String {
     let mut text = String::new();
     let header = &replay.header;

@@ -1,4 +1,4 @@
-//! Recordings that a process makes while it runs.
+//! Recordings of processes that these tests run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,8 +73,9 @@ pub(super) fn assert_judged_alike(recorded: &Recorded) {
     assert!(!replay.torn);
 }
 
-/// The parts of a report that a recording has: without the time spent, the results of searching the
-/// process's memory, and where this machine keeps third-party sources.
+/// Returns the parts of a report that a replay can reproduce. These exclude the time spent, the
+/// results of a search of the process's memory, and the paths of third-party sources on this
+/// machine.
 fn comparable(report: &Report) -> Report {
     let mut report = report.clone();
     report.waited_ms = 0;
@@ -115,9 +116,9 @@ fn a_replay_judges_every_program_alike() {
     }
 }
 
-/// The excluded tests: those whose attribute says what may stay, which is not recorded; those in
-/// whose process another harness records into the same file; one about scopes, whose reports are
-/// in no run file; and two whose warm-up fails, which is never judged.
+/// The excluded tests. The attribute of two of them says what may stay, which is not recorded. In
+/// the processes of two others, another harness records into the same file. One is about scopes,
+/// whose reports are in no run file. The warm-up of two fails, which is never judged.
 const NOT_JUDGED_ALIKE: [&str; 7] = [
     "boundary::blind::one_scope_after_another",
     "boundary::copies::comes_after_its_plugin",
@@ -128,8 +129,8 @@ const NOT_JUDGED_ALIKE: [&str; 7] = [
     "settings::allowed::keeps_more_than_its_table",
 ];
 
-/// The bodies of these tests: leaks, failing calls, broken contexts, foreign threads, nested
-/// checks.
+/// Fails unless a replay judges the ignored tests of this module like their runs. They cover leaks,
+/// failing calls, broken contexts, foreign threads and nested checks.
 fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
     let program = std::env::current_exe().expect("the path of this program");
     let list = Command::new(program)
@@ -141,7 +142,7 @@ fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
     let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
     for test in tests.filter(|test| !NOT_JUDGED_ALIKE.contains(test)) {
         let recorded = Recorded::run(test);
-        // Some of these run no check on this machine.
+        // Some of these tests run no check on this machine.
         if recorded.path.exists() {
             assert_judged_alike(&recorded);
             judged += 1;
@@ -168,7 +169,7 @@ fn a_replay_judges_a_leak_of_every_kind_alike() {
     for kind in kinds::names() {
         let row = [(kinds::ROW, kind)];
         let recorded = Recorded::run_with("kinds::child_that_leaks", &row);
-        // A GPU cannot run all of these.
+        // Not every GPU can run all of these tests.
         assert!(gpu::is_present() || recorded.path.exists(), "{kind}");
         if recorded.path.exists() {
             assert_judged_alike(&recorded);
@@ -181,7 +182,7 @@ fn a_replay_judges_every_budget_growth_and_expectation_alike() {
     assert_bodies_are_judged_alike("settings::", 10);
 }
 
-/// Random programs with the caching allocator: probes, claims and reserves.
+/// Programs with caching allocators, and so with probes, claimed ranges and reserves.
 #[test]
 fn a_replay_judges_the_program_of_every_allocator_alike() {
     assert_bodies_are_judged_alike("conformance::watched::", 5);

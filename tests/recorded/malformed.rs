@@ -1,5 +1,5 @@
-//! Files that are not, or are no longer, recordings: the result is one error with file and line,
-//! and no panic.
+//! Files that are not recordings, or damaged ones. The result is one error with the file and the
+//! line, and no panic.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 /// A real recording, with a leak.
 const RECORDING: &str = include_str!("../recordings/stand-in-keeps_an_allocation.jsonl");
 
-/// Fails unless the file is judged, or rejected with its name and the number of one of its lines.
+/// Fails unless the file is judged, or rejected with a message that contains its name and the
+/// number of one of its lines.
 #[track_caller]
 fn assert_judged_or_refused(path: &Path, content: &[u8]) -> Option<String> {
     fs::write(path, content).expect("a writable directory");
@@ -85,7 +86,7 @@ fn a_recording_with_any_other_value_is_judged_or_refused() {
     }
 }
 
-/// Impossibly large sizes, all at once: sums must not overflow.
+/// All sizes are impossibly large. Their sums must not overflow.
 #[test]
 fn a_recording_with_huge_sizes_everywhere_is_judged() {
     let directory = tempfile::tempdir().expect("a temporary directory");

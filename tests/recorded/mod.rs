@@ -1,4 +1,5 @@
-//! A recording of a real run is judged like the run, even without its GPU and by later releases.
+//! A replay judges the recording of a real run like the run itself, even without its GPU and in
+//! later releases.
 
 mod files;
 mod live;

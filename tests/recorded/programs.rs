@@ -1,7 +1,7 @@
 //! Small programs whose recordings on real GPUs are worth keeping: `scripts/record` runs each in a
 //! separate process. All except those in [`GPU_ONLY`] also run on the stand-in for the driver.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
+#![expect(unsafe_code, reason = "calls the driver")]
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) const ALL: [&str; 7] = [
 ];
 
 fn context() -> Arc<CudaContext> {
-    // The context is kept: releasing its last reference would free what was leaked in it.
+    // Keeps the context, because releasing its last reference would free what was leaked in it.
     let context = CudaContext::new(0).expect("device 0 has a context");
     std::mem::forget(Arc::clone(&context));
     context
@@ -77,7 +77,7 @@ fn multiplies_by_cublas() {
         beta: 0.0,
         ldc: 8,
     };
-    // SAFETY: three matrices of 8 by 8.
+    // SAFETY: each of the three matrices is 8 by 8.
     unsafe { blas.gemm(config, &a, &a, &mut product) }.expect("a product");
     assert_eq!(stream.clone_dtoh(&product).expect("a copy"), [32.0; 64]);
 }
@@ -116,8 +116,8 @@ fn maps_physical_memory() -> Result<(), DriverError> {
     properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     let least = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
     let (mut size, mut address, mut handle) = (0, 0, 0);
-    // SAFETY: out pointers to local variables; the range stays reserved while it is mapped, and the
-    // handle lives longer than both.
+    // SAFETY: the out pointers are to local variables. The range stays reserved while it is mapped,
+    // and the handle lives longer than both.
     unsafe {
         sys::cuMemGetAllocationGranularity(&raw mut size, &raw const properties, least).result()?;
         sys::cuMemAddressReserve(&raw mut address, size, 0, 0, 0).result()?;

@@ -23,7 +23,7 @@ fn a_replay_judges_eight_racing_threads_alike() {
     assert_eq!(kept, THREADS as u64);
 }
 
-/// Uses streams, because another thread may get a stream's handle as soon as it is destroyed.
+/// Uses streams, because another thread may get the handle of a destroyed stream immediately.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
@@ -50,8 +50,8 @@ fn create() -> cudarc::driver::sys::CUstream {
     stream::create(stream::StreamKind::NonBlocking).expect("a stream")
 }
 
-#[expect(unsafe_code, reason = "the driver's own call")]
+#[expect(unsafe_code, reason = "calls the driver")]
 fn destroy(taken: cudarc::driver::sys::CUstream) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the stream and no longer uses it.
     unsafe { stream::destroy(taken) }.expect("a live stream");
 }

@@ -1,4 +1,4 @@
-//! Memory that caching allocators keep, on the embedded device or on a simulated pool.
+//! Memory that caching allocators keep, on the embedded device or in a simulated allocator.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex};
@@ -18,7 +18,7 @@ fn run(body: &str) -> Checked {
     checked::finish(Run::of(&format!("regressions::allocators::{body}")))
 }
 
-/// The device is created once for the process, as in a test suite whose tests share a device.
+/// Returns the device, which the process creates once, like a suite whose tests share a device.
 fn device() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::embedded().expect("a device"));
     &DEVICE
@@ -38,8 +38,8 @@ fn assert_over_budget(checked: &Checked, bytes: u64) {
     );
 }
 
-/// `cumsum` multiplied by an n × n matrix: gigabytes for thousands of numbers. All of it is freed,
-/// but the peak is more than such a sum should need.
+/// `cumsum` multiplied by an n × n matrix, which took gigabytes for thousands of numbers. All of
+/// this was freed, but the peak exceeded what such a sum should need.
 /// <https://github.com/huggingface/candle/issues/1599>
 #[test]
 fn candle_1599_the_matrix_of_a_cumulative_sum() {
@@ -57,8 +57,8 @@ fn sums_cumulatively() {
     numbers.matmul(&matrix).unwrap();
 }
 
-/// Frees on a separate stream lag behind the allocations: the device fills up although little is in
-/// use. <https://github.com/chelsea0x3b/cudarc/pull/94>
+/// Frees on a separate stream lagged behind the allocations, so the device filled up although
+/// little memory was in use. <https://github.com/chelsea0x3b/cudarc/pull/94>
 #[test]
 fn cudarc_94_frees_that_lag_behind() {
     assert_over_budget(&run("frees_on_a_slow_stream"), 16 * (20 << 20));
@@ -79,8 +79,8 @@ fn frees_on_a_slow_stream() {
     slow.resume();
 }
 
-/// Constants of a traced program in a compilation unit that lives as long as the process: they are
-/// small, but each trace adds more. <https://github.com/pytorch/pytorch/issues/43119>
+/// The constants of a traced program were in a compilation unit that lives as long as the process.
+/// They are small, but each trace added more. <https://github.com/pytorch/pytorch/issues/43119>
 #[test]
 fn pytorch_43119_constants_of_a_process_wide_unit() {
     let checked = run("traces");
@@ -98,8 +98,8 @@ fn traces() {
     }
 }
 
-/// A capture that fails never releases its private pool: nothing is allocated, but the segments
-/// stay reserved. <https://github.com/pytorch/pytorch/pull/190348>
+/// A capture that failed never released its private pool. Nothing was allocated, but the segments
+/// stayed reserved. <https://github.com/pytorch/pytorch/pull/190348>
 #[test]
 fn pytorch_190348_the_private_pool_of_a_failed_capture() {
     let checked = run("fails_to_capture");
@@ -121,10 +121,10 @@ fn fails_to_capture() {
     PRIVATE.fetch_add(20 << 20, Ordering::Relaxed);
 }
 
-/// The bytes of segments that a simulated allocator reserved for captures.
+/// The bytes of the segments that [`Simulated`] has reserved for captures.
 static PRIVATE: AtomicU64 = AtomicU64::new(0);
 
-/// The simulated allocator: it never releases what it reserved for a capture.
+/// A simulated allocator, which never releases what it has reserved for a capture.
 struct Simulated;
 
 static SIMULATED: Simulated = Simulated;

@@ -1,4 +1,4 @@
-//! Frees that failed without anyone checking the result.
+//! Frees that failed, and whose result the program did not check.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,8 +14,8 @@ use gpu_leak_tests::{checked, gpu};
 use super::{failed, of_kind, run};
 use crate::kinds::planted::{context, keep, memory};
 
-/// `cuMemHostUnregister` with the device address: the error is ignored, and the range stays pinned.
-/// <https://github.com/dora-rs/dora/pull/2940>
+/// `cuMemHostUnregister` was called with the device address. The error was ignored, and the range
+/// stayed pinned. <https://github.com/dora-rs/dora/pull/2940>
 #[test]
 fn dora_2940_unregistered_by_the_wrong_address() {
     let checked = run(module_path!(), "unregisters_something_else");
@@ -46,25 +46,25 @@ fn unregisters_something_else() {
     context();
     keep(memory::registered());
     let device = memory::linear();
-    // SAFETY: the driver knows no registered range there, and says so.
+    // SAFETY: the driver knows no registered range at this address, and returns an error.
     let _ = unsafe { sys::cuMemHostUnregister(ptr::without_provenance_mut(device as usize)) };
     memory::free(device);
 }
 
-/// `cudaFreeHost` is forbidden inside a stream's callback. If its result is not checked, each call
-/// leaves its memory pinned. <https://github.com/sonots/cumo/pull/176>
+/// `cudaFreeHost` is forbidden inside a stream's callback. The result was not checked, so each call
+/// left its memory pinned. <https://github.com/sonots/cumo/pull/176>
 #[test]
 fn cumo_176_freed_in_a_callback() {
     let checked = if gpu::is_present() {
         run(module_path!(), "frees_in_a_callback")
     } else {
-        // The stand-in would allow it.
+        // Without the fault, the stand-in would allow the call.
         let test = "regressions::failed_calls::frees_in_a_callback";
         checked::on(&Fake::new().fault("fail:cuMemFreeHost=800"), test)
     };
     let finding = of_kind(&checked, Kind::Pinned);
-    // The failed call is reported if the driver makes it visible: it is made on a thread of the
-    // driver.
+    // The driver may hide the failed call, which is made on one of its own threads. The report is
+    // then about the leak instead.
     let told = [FindingKind::FailedFree, FindingKind::Leaked].contains(&finding.kind);
     assert!(told && finding.bytes == 777, "{}", checked.story());
 }
@@ -74,7 +74,7 @@ fn cumo_176_freed_in_a_callback() {
 #[test]
 fn frees_in_a_callback() {
     unsafe extern "C" fn free(pointer: *mut c_void) {
-        // SAFETY: the driver refuses the call here.
+        // SAFETY: the driver refuses this call inside a callback.
         let _ = unsafe { sys::cuMemFreeHost(pointer) };
     }
     context();
@@ -86,8 +86,8 @@ fn frees_in_a_callback() {
     unsafe { stream::synchronize(stream::null()) }.expect("an end");
 }
 
-/// The address of the pointer is registered instead of what it points to. Unregistering what it
-/// points to fails, and the range stays pinned.
+/// The program registered the address of a pointer instead of the memory that it points to.
+/// Unregistering that memory then failed, and the range stayed pinned.
 /// <https://github.com/nlesc-recruit/cudawrappers/issues/247>
 #[test]
 fn cudawrappers_247_the_address_of_the_pointer_is_registered() {
@@ -108,9 +108,9 @@ fn registers_the_pointer_itself() {
     context();
     let mut data = vec![0_u8; 4096];
     let pointer = Box::leak(Box::new(data.as_mut_ptr()));
-    // SAFETY: the range is that of the leaked pointer, which stays.
+    // SAFETY: the range is the leaked pointer itself, which lives forever.
     let done = unsafe { sys::cuMemHostRegister_v2(ptr::from_mut(pointer).cast(), 8, 0) };
     done.result().expect("a registered range");
-    // SAFETY: the driver knows no registered range there, and says so.
+    // SAFETY: the driver knows no registered range at this address, and returns an error.
     let _ = unsafe { sys::cuMemHostUnregister((*pointer).cast()) };
 }

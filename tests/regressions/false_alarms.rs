@@ -11,8 +11,8 @@ use gpu_leak_tests::fake::{Control, Fake};
 use super::run;
 use crate::kinds::planted::{Pointer, code, context, memory};
 
-/// Under WSL2 the device's free bytes drop once by gigabytes and stay there, with every pool at 0.
-/// <https://github.com/kekzl/imp/pull/1108>
+/// Under WSL2, the device's free bytes dropped once by gigabytes and stayed low, while every pool
+/// was at 0. <https://github.com/kekzl/imp/pull/1108>
 #[test]
 fn imp_1108_free_bytes_that_drop_once() {
     let fake = Fake::new().fault("launch_grows:7516192768");
@@ -43,8 +43,8 @@ fn free_bytes() -> usize {
     cudarc::driver::result::mem_get_info().expect("a context").0
 }
 
-/// 1024 bytes fewer at the end than at the start, for an unknown reason: a difference below 0 is
-/// not a leak. <https://github.com/pytorch/pytorch/issues/8044>
+/// For an unknown reason, 1024 bytes fewer were in use at the end than at the start. A negative
+/// difference is not a leak. <https://github.com/pytorch/pytorch/issues/8044>
 #[test]
 fn pytorch_8044_less_than_before() {
     let checked = run(module_path!(), "child_with_less_than_before");
@@ -82,7 +82,7 @@ fn gives_back_what_was_there() {
     }
 }
 
-/// Memory that is still held just after the body, and freed a moment later.
+/// Memory was still held just after the body, and was freed a moment later.
 /// <https://github.com/pytorch/pytorch/pull/82607>
 #[test]
 fn pytorch_82607_given_back_right_after_the_body() {
@@ -102,7 +102,7 @@ fn gives_back_late() {
     let taken = memory::linear();
     let (end, ended) = mpsc::channel::<()>();
     thread::spawn(move || {
-        // The answer comes when the body's thread drops its end of the channel.
+        // Returns when the body has ended and so dropped its end of the channel.
         let _ = ended.recv();
         context();
         memory::free(taken);
@@ -110,8 +110,8 @@ fn gives_back_late() {
     DROPPED_WITH_THE_THREAD.set(Some(end));
 }
 
-/// A library's workspace, created at its first use and kept: the test that happened to run first
-/// was blamed. <https://github.com/pytorch/pytorch/pull/86167>
+/// A library created its workspace at the first use and kept it. The test that happened to run
+/// first was blamed. <https://github.com/pytorch/pytorch/pull/86167>
 #[test]
 fn pytorch_86167_a_workspace_made_at_first_use() {
     let checked = run(module_path!(), "child_with_a_workspace");
@@ -144,8 +144,8 @@ fn multiplies() {
     WORKSPACE.get_or_init(memory::linear);
 }
 
-/// An address that one thread frees and another receives before the first one's call has returned.
-/// <https://github.com/rapidsai/rmm/issues/2303>
+/// One thread freed an address, and another thread received it before the first thread's call had
+/// returned. <https://github.com/rapidsai/rmm/issues/2303>
 #[test]
 fn rmm_2303_an_address_reused_by_another_thread() {
     let fake = Fake::new().fault("delay:cuMemFree_v2");

@@ -12,7 +12,8 @@ use gpu_leak_tests::child::Run;
 use super::{of_kind, run};
 use crate::kinds::planted::{code, context, graphs, keep, streams};
 
-/// Fails unless the only finding is that each of three rounds left `gain` more of this kind.
+/// Fails unless the only finding is that each of three rounds left `gain` more resources of this
+/// kind.
 #[track_caller]
 fn assert_grew(checked: &Checked, kind: Kind, gain: u64) {
     let finding = of_kind(checked, kind);
@@ -22,8 +23,9 @@ fn assert_grew(checked: &Checked, kind: Kind, gain: u64) {
     assert_eq!(checked.report().findings.len(), 1, "{}", checked.story());
 }
 
-/// A map of executable graphs whose key is an address that changes with each token.
-/// <https://github.com/ggml-org/llama.cpp/issues/20315>, <https://github.com/ggml-org/llama.cpp/issues/26558>
+/// The key in a map of executable graphs was an address that changes with each token.
+/// <https://github.com/ggml-org/llama.cpp/issues/20315>,
+/// <https://github.com/ggml-org/llama.cpp/issues/26558>
 #[test]
 fn llama_cpp_20315_an_executable_graph_for_each_token() {
     assert_grew(
@@ -41,7 +43,7 @@ fn generates_a_token() {
     keep(graphs::executable());
 }
 
-/// Each initialisation loads the runtime's module once more.
+/// Each initialisation loaded the runtime's module again.
 /// <https://github.com/Genesis-Embodied-AI/quadrants/issues/660>
 #[test]
 fn quadrants_660_a_module_for_each_initialisation() {
@@ -56,7 +58,7 @@ fn initialises() {
     code::module();
 }
 
-/// A cache of kernels by shape that never unloads one.
+/// A cache of kernels, with one for each shape, never unloaded a kernel.
 /// <https://github.com/facebookexperimental/triton/issues/1289>
 #[test]
 fn triton_1289_modules_of_an_unbounded_cache() {
@@ -79,7 +81,7 @@ fn compiles_for_new_shapes() {
     }
 }
 
-/// Two events time each launch and are never destroyed.
+/// Two events timed each launch and were never destroyed.
 /// <https://github.com/ROCm/composable_kernel/issues/1554>
 #[test]
 fn composable_kernel_1554_the_events_of_each_timing() {
@@ -96,7 +98,7 @@ fn times_a_launch() {
     }
 }
 
-/// A fused layer keeps two tensors per call, although nothing will ask for gradients.
+/// A fused layer kept two tensors for each call, although nothing would ask for gradients.
 /// <https://github.com/NVIDIA/apex/issues/1999>
 #[test]
 fn apex_1999_two_tensors_for_each_call() {
@@ -116,7 +118,7 @@ fn normalises() {
     }
 }
 
-/// A cache of executable graphs that fills up and then stays as it is: it does not grow.
+/// A cache of executable graphs that fills up and then stays as it is. This is not growth.
 /// <https://github.com/xangel82/DS4-GB10-GX10-DSpark-CUDA/issues/3>
 #[test]
 fn dspark_3_a_cache_that_is_full_after_two_rounds() {

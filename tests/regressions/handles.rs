@@ -6,8 +6,8 @@ use gpu_leak_check::ledger::Kind;
 use super::{assert_only_leak, of_kind, run};
 use crate::kinds::planted::{code, context, memory, streams};
 
-/// `CudaSlice::leak` handed the memory over and never dropped the slice's two events and stream.
-/// <https://github.com/chelsea0x3b/cudarc/issues/372>
+/// `CudaSlice::leak` handed over the memory, and never dropped the two events and the stream of the
+/// slice. <https://github.com/chelsea0x3b/cudarc/issues/372>
 #[test]
 fn cudarc_372_the_events_and_the_stream_of_a_leaked_slice() {
     let checked = run(module_path!(), "frees_only_the_memory");
@@ -28,7 +28,7 @@ fn frees_only_the_memory() {
     memory::free(memory::linear());
 }
 
-/// Events are created in each round and never destroyed.
+/// Events were created in each round and never destroyed.
 /// <https://github.com/tromp/cuckoo/issues/69>, <https://github.com/llnl/camp/issues/71>
 #[test]
 fn cuckoo_69_events_of_every_round() {
@@ -50,7 +50,7 @@ fn times_its_rounds() {
     }
 }
 
-/// The state of a linker, which holds the linked image, is never destroyed.
+/// The state of a linker, which holds the linked image, was never destroyed.
 /// <https://github.com/arrayfire/arrayfire/issues/2202>
 #[test]
 fn arrayfire_2202_the_state_of_the_linker() {

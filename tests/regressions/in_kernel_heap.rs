@@ -1,4 +1,4 @@
-//! The heap from which kernels allocate: a limit of this tool, and its proof.
+//! The heap from which kernels allocate. This tool does not see it, which the test proves.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use gpu_leak_tests::gpu;
 use super::run;
 use crate::kinds::planted::{Pointer, code, context, memory};
 
-/// Allocates 1 MiB, stores its address, and forgets it.
+/// A kernel that allocates 1 MiB, stores the address, and never frees the memory.
 const FORGETFUL: &std::ffi::CStr = c"
 .version 6.4
 .target sm_75
@@ -31,8 +31,8 @@ const FORGETFUL: &std::ffi::CStr = c"
 }
 ";
 
-/// Each launch allocates from the device heap, and nothing frees it. The heap is reserved when the
-/// kernel is loaded; no call reports what happens in it.
+/// Each launch allocates from the device heap, and nothing frees the memory. The heap is reserved
+/// when the kernel is loaded, and no driver call reports what happens in it.
 /// <https://github.com/NVIDIA/numba-cuda-mlir/issues/247>
 #[test]
 fn numba_cuda_mlir_247_is_not_seen() {
@@ -42,7 +42,7 @@ fn numba_cuda_mlir_247_is_not_seen() {
     }
 }
 
-/// A size above the 8 MiB that a device reserves for the heap by default.
+/// The launches need more than the 8 MiB that a device reserves for the heap by default.
 const LAUNCHES: usize = 16;
 
 #[test]

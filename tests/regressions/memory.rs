@@ -10,14 +10,14 @@ use crate::kinds::planted::{Pointer, context, graphs, virtual_memory};
 
 fn allocate(bytes: usize) -> Pointer {
     let mut pointer = 0;
-    // SAFETY: a context is current, and the address is written.
+    // SAFETY: a context is current, and the call writes the address to a local variable.
     let done = unsafe { sys::cuMemAlloc_v2(&mut pointer, bytes) };
     done.result().expect("memory");
     pointer
 }
 
-/// `?` leaves the function between an allocation and the struct that would own it.
-/// <https://github.com/NVlabs/cuda-oxide/pull/92>
+/// `?` left the function between an allocation and the creation of the struct that would have owned
+/// it. <https://github.com/NVlabs/cuda-oxide/pull/92>
 #[test]
 fn cuda_oxide_92_an_error_between_the_allocation_and_its_owner() {
     assert_only_leak(
@@ -32,10 +32,10 @@ fn cuda_oxide_92_an_error_between_the_allocation_and_its_owner() {
 #[ignore = "leaks on purpose"]
 #[test]
 fn fails_to_upload() {
-    struct Owned(#[expect(dead_code, reason = "it is never made")] Pointer);
+    struct Owned(#[expect(dead_code, reason = "it is never created")] Pointer);
     fn upload() -> Result<Owned, cudarc::driver::DriverError> {
         let pointer = allocate(256);
-        // SAFETY: the driver refuses an address that belongs to nothing.
+        // SAFETY: the driver refuses an address that belongs to no allocation.
         unsafe { sys::cuMemsetD8_v2(1, 0, 256) }.result()?;
         Ok(Owned(pointer))
     }
@@ -43,8 +43,8 @@ fn fails_to_upload() {
     assert!(upload().is_err(), "the copy fails");
 }
 
-/// The reference that `cuMemCreate` returns is never released after the memory was mapped: it is
-/// closed, but still held. <https://github.com/NVIDIA/cuda-python/issues/2882>
+/// After the memory was mapped, the reference that `cuMemCreate` had returned was never released.
+/// The memory was closed, but still held. <https://github.com/NVIDIA/cuda-python/issues/2882>
 #[test]
 fn cuda_python_2882_the_first_reference_is_never_released() {
     let checked = run(module_path!(), "maps_and_unmaps");
@@ -61,8 +61,8 @@ fn maps_and_unmaps() {
     }
 }
 
-/// Auto-free on launch frees what the previous launch allocated; nothing frees what the last one
-/// allocated. <https://github.com/NVIDIA/warp/issues/1429>
+/// Auto-free on launch frees what the previous launch has allocated. Nothing freed what the last
+/// launch had allocated. <https://github.com/NVIDIA/warp/issues/1429>
 #[test]
 fn warp_1429_the_last_launch_of_an_auto_freed_graph() {
     let checked = run(module_path!(), "launches_with_auto_free");
@@ -77,7 +77,7 @@ fn launches_with_auto_free() {
     graphs::auto_freed_memory();
 }
 
-/// Tests of a library that leak a few bytes each, far less than a device's free memory can show.
+/// Each test of a library leaked a few bytes, far less than a device's free memory can show.
 /// <https://github.com/NVIDIA/cccl/issues/1895>
 #[test]
 fn cccl_1895_a_leak_of_767_bytes() {
@@ -92,7 +92,7 @@ fn leaks_a_little() {
     allocate(767);
 }
 
-/// The largest leak of that series: one page.
+/// The largest leak in the same series of reports: one page.
 /// <https://github.com/NVIDIA/cccl/issues/1897>
 #[test]
 fn cccl_1897_a_leak_of_2_mib() {
@@ -112,7 +112,7 @@ fn leaks_a_page() {
     allocate(2 << 20);
 }
 
-/// A pool of virtual memory is never unmapped, and its physical memory never released.
+/// A pool of virtual memory was never unmapped, and its physical memory was never released.
 /// <https://github.com/ggml-org/llama.cpp/issues/5576>
 #[test]
 fn llama_cpp_5576_a_pool_of_virtual_memory_that_stays_mapped() {
@@ -136,7 +136,7 @@ fn grows_its_pool() {
     virtual_memory::mapped();
 }
 
-/// The state of a dropout layer is allocated for each call and freed by none.
+/// Each call allocated the state of a dropout layer, and nothing freed it.
 /// <https://github.com/ROCm/jax/issues/726>
 #[test]
 fn jax_726_the_state_of_each_dropout() {

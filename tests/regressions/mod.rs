@@ -1,9 +1,9 @@
-//! Leaks and false alarms that occurred in real programs, each reproduced in a few lines and named
-//! after its report. The maintainers' reports describe the causes.
+//! Leaks and false alarms that occurred in real programs. Each is reproduced in a few lines and
+//! named after its report. The causes are those that the maintainers reported.
 
 #![expect(
     unsafe_code,
-    reason = "the driver's own calls, as the programs made them"
+    reason = "calls the driver as the programs did"
 )]
 
 mod allocators;
@@ -48,7 +48,7 @@ fn of_kind(checked: &Checked, kind: Kind) -> &Finding {
     finding
 }
 
-/// Fails unless a leak of this kind, count and size was found, and nothing else.
+/// Fails unless the only finding is a leak of this kind, count and size.
 #[track_caller]
 fn assert_only_leak(checked: &Checked, kind: Kind, count: u64, bytes: u64) {
     let finding = of_kind(checked, kind);

@@ -1,4 +1,4 @@
-//! Allocations that may stay according to the attribute and the file.
+//! Allocations that may stay according to the attribute or the configuration file.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};

@@ -80,7 +80,7 @@ fn allocates_too_often() {
     (0..5).for_each(|_| borrow(1));
 }
 
-/// Freed memory also counts: the budget limits the cost of allocating, not the peak.
+/// Freed memory counts as well, because the budget limits the cost of allocations and not the peak.
 #[test]
 fn more_bytes_in_total_than_the_budget_fail_with_the_largest_lines() {
     let checked = run("budgets::takes_much_in_total");
@@ -139,7 +139,7 @@ fn warms_up_expensively() {
     borrow(10);
 }
 
-/// Allocations of the checks inside a test count for the test.
+/// The allocations of nested checks count for the test.
 #[test]
 fn a_nested_check_spends_the_outer_one_s_budget() {
     let checked = run("budgets::calls_a_check_that_takes_much");

@@ -1,4 +1,4 @@
-//! Tests that must leak exactly this much.
+//! Tests that must leak exactly a given amount.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome};

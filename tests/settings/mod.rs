@@ -1,4 +1,4 @@
-//! The options of a test, and the settings of a run for all its tests.
+//! The options of a test, and the settings that apply to all tests of a run.
 
 mod allowed;
 mod budgets;
@@ -10,7 +10,7 @@ mod shelf;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
-/// Runs a test of this module with these variables, in a process without a GPU.
+/// Runs a test of this module with these environment variables, in a process without a GPU.
 fn run_with(test: &str, variables: &[(&str, &str)]) -> Checked {
     let run = Run::of(&format!("settings::{test}"));
     checked::finish(
@@ -24,7 +24,7 @@ fn run(test: &str) -> Checked {
     run_with(test, &[])
 }
 
-/// Returns the failing test's own line.
+/// Returns the headline of the failing test.
 #[track_caller]
 fn headline(checked: &Checked) -> &str {
     assert!(!checked.child.status.success(), "{}", checked.story());

@@ -1,4 +1,4 @@
-//! Growth: only what increases in every round is a finding.
+//! Growth. Only what increases in every round is a finding.
 
 use std::sync::Mutex;
 
@@ -35,7 +35,7 @@ fn grows() {
     take(10);
 }
 
-/// A cache with three entries: the first rounds fill it, and its entries stay.
+/// The first rounds fill a cache with three entries, which then stay.
 #[gpu_leak_check(rounds = 5)]
 #[test]
 fn a_cache_that_fills_up_drops_out() {

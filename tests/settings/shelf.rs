@@ -1,4 +1,4 @@
-//! An allocator that only invents addresses: it reports them, and needs no GPU.
+//! An allocator that needs no GPU, because it only invents addresses and reports them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use gpu_leak_check::observe::Source;
 
 static SHELF: Source = Source::new("shelf", &["settings/shelf.rs"]);
 
-/// Allocates `bytes`, which stay allocated until [`give_back`] is called.
+/// Allocates `bytes`, which [`give_back`] frees.
 pub(super) fn take(bytes: u64) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let address = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! The driver's own calls, on this machine's GPU if there is one, otherwise on the stand-in.
+//! Calls of the driver, on this machine's GPU if there is one, otherwise on the stand-in.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
+#![expect(unsafe_code, reason = "calls the driver")]
 #![expect(
     clippy::print_stdout,
-    reason = "what was counted is shown where it is asked for"
+    reason = "shows the counts to whoever runs this test alone"
 )]
 
 use std::sync::mpsc;
@@ -24,7 +24,7 @@ fn device() -> Place {
     Place::cuda(0)
 }
 
-/// The driver's pool hands out multiples of this size.
+/// The unit of allocation of the driver's pool.
 const GRAIN: usize = 512;
 
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ fn takes_and_frees_on_all_threads() {
     );
 }
 
-/// Returns what the threads have left; some of the blocks were allocated by another thread.
+/// Returns the blocks that the threads have left. Another thread allocated some of them.
 fn on_all_threads() -> Vec<Block> {
     let (senders, inboxes): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
     let mut neighbours = senders;
@@ -142,11 +142,11 @@ fn wait() {
     context().synchronize().expect("no work fails");
 }
 
-/// Returns the bytes that the device's pool has handed out, according to the pool.
+/// Returns the bytes that the device's pool says it has handed out.
 fn pool_used() -> u64 {
     let (mut pool, mut used) = (std::ptr::null_mut(), 0_u64);
     let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT;
-    // SAFETY: valid out pointers; the figure is 64 bits wide.
+    // SAFETY: the out pointers are valid, and the figure is 64 bits wide.
     unsafe {
         sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0)
             .result()

@@ -1,5 +1,5 @@
-//! Many calls on sixteen threads. At the end, everything that counts must agree: the ledger, the
-//! driver, its pool, the allocator. This is a short run; `make soak` makes ten million calls.
+//! Many calls on sixteen threads. At the end, the figures of the ledger, the driver, its pool and
+//! the allocator must agree. This is a short run. `make soak` makes ten million calls.
 
 mod driver;
 
@@ -26,9 +26,9 @@ fn synthetic() -> Place {
 
 static SOURCE: Source = Source::new("soak", &["tests/soak/"]);
 
-/// An allocator that only invents addresses: each thread has its own, and another thread frees
-/// every fourth block. It runs in a separate process, because the other tests here have nearly as
-/// many allocators as can be counted.
+/// An allocator that only invents addresses. Each thread has its own addresses, and another thread
+/// frees every fourth block. The test runs in a separate process, because the other tests of this
+/// program have nearly as many allocators as the harness can count.
 #[gpu_leak_check(confirm = false, isolate)]
 #[test]
 fn the_ledger_counts_what_an_allocator_reports() {

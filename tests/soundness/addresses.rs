@@ -1,4 +1,4 @@
-//! The addresses of an allocator that has one address space for all its devices.
+//! The addresses of allocators with one address space for all their devices.
 
 use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_check::{Place, gpu_leak_check};

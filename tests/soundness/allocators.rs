@@ -1,6 +1,6 @@
-//! Allocators without memory, one of each kind that a check can meet: one that reports every block,
-//! one with only a probe for the sum, one that reports some of its blocks, and one that allocates
-//! whole segments and keeps them.
+//! Allocators without memory, one of each kind that a check must handle. One reports every block,
+//! one has only a probe for the sum, one reports some of its blocks, and one allocates whole
+//! segments and keeps them.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -21,19 +21,20 @@ fn fresh(bytes: u64) -> u64 {
 
 static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
 
-/// Allocates a block of an allocator that reports everything. The block is never freed by itself.
+/// Allocates a block from an allocator that reports every block. Only an explicit call frees the
+/// block.
 pub(super) fn take(bytes: u64) -> u64 {
     take_on(Place::named("reporting:0"), bytes)
 }
 
-/// Does the same on this device.
+/// Like [`take`], in this place.
 pub(super) fn take_on(place: Place, bytes: u64) -> u64 {
     let address = fresh(bytes);
     report_at(place, address, bytes);
     address
 }
 
-/// Does the same at this address.
+/// Like [`take_on`], at this address.
 pub(super) fn report_at(place: Place, address: u64, bytes: u64) {
     REPORTING.allocated(place, address, bytes);
 }
@@ -91,7 +92,7 @@ impl Probe for Sum {
         self.name
     }
 
-    /// There is no place before the first use, because every test of this program reads the probe.
+    /// Returns no place before the first use, because every check of this program reads the probe.
     fn places(&self) -> Vec<Place> {
         match self.allocated.load(Ordering::Relaxed) {
             0 => Vec::new(),
@@ -122,12 +123,12 @@ impl Probe for Sum {
 pub(super) static SILENT: Sum = Sum::new("silent", "silent:0", true);
 gpu_leak_check::probe!(&SILENT);
 
-/// An allocator that reports some of its blocks, and has no reserve.
+/// An allocator that reports only some of its blocks, and has no reserve.
 pub(super) static PARTLY: Sum = Sum::new("partly", "partly:0", false);
 gpu_leak_check::probe!(&PARTLY);
 static PARTLY_REPORTED: Source = Source::new("partly", OWN_SOURCES);
 
-/// Allocates a block that is reported, and never frees it.
+/// Allocates a block of [`PARTLY`] that is reported, and never frees it.
 pub(super) fn lose_reported(bytes: u64) -> u64 {
     let address = fresh(bytes);
     PARTLY.take(bytes);
@@ -135,7 +136,7 @@ pub(super) fn lose_reported(bytes: u64) -> u64 {
     address
 }
 
-/// Allocates a block that is reported, and frees it.
+/// Allocates a block of [`PARTLY`] that is reported, and frees it.
 pub(super) fn borrow_reported(bytes: u64) {
     PARTLY_REPORTED.freed(lose_reported(bytes));
     PARTLY.give_back(bytes);

@@ -1,4 +1,5 @@
-//! Nested checks. The surrounding check judges what a nested one does not fail for.
+//! Nested checks. If a nested check does not fail because of a resource, the surrounding check
+//! judges that resource.
 
 use std::cell::OnceCell;
 use std::future::{Future, pending};
@@ -96,7 +97,7 @@ fn leaks_that_a_scope_reports_count_for_the_test_unless_they_failed_it() {
 #[test]
 fn goes_on_after_a_block_has_failed() {
     let block = || Check::new("caught").run(|| take(MIB));
-    // The message has been printed; the test continues, and would pass.
+    // The block's report has been printed. The test continues, and would pass.
     drop(catch_unwind(AssertUnwindSafe(block)));
 }
 
@@ -245,7 +246,7 @@ fn runs_a_block_that_leaves_something() {
 #[test]
 fn a_block_does_not_confirm_while_its_test_does() {
     let checked = run("blocks::runs_a_block_that_leaves_something");
-    // This runs twice in the test's first run, which tells the block what repeats, and once in each
+    // The block runs twice in the test's first run, to find out what repeats, and once in each
     // later run.
     let story = checked.story();
     assert_eq!(
@@ -255,14 +256,14 @@ fn a_block_does_not_confirm_while_its_test_does() {
     );
 }
 
-/// A thread that waits for its work.
+/// A thread that waits for requests.
 struct Worker {
     work: Sender<u64>,
     thread: JoinHandle<()>,
 }
 
 impl Worker {
-    /// Allocates the requested bytes, and keeps them.
+    /// Starts a thread that allocates the requested bytes and keeps them.
     fn start() -> Self {
         let (work, asked) = channel();
         let thread = thread::spawn(move || {

@@ -1,6 +1,6 @@
-//! The verdict, with its reason, for each way to combine checks and each thing they can leave.
+//! The verdict, with its reason, for each combination of checks and each kind of remains.
 //!
-//! 10 B are tolerated everywhere. More than that is left, except where it should be tolerated.
+//! Every check tolerates 10 B. All remains are larger, except those that should be tolerated.
 
 /// The expected result of one test.
 pub(super) struct Cell {
@@ -59,7 +59,7 @@ pub(super) const CONFIRMED: [Cell; 11] = [
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
-/// The cells of a test with `confirm = false`, and of an asserted scope: one run decides.
+/// The cells of a test with `confirm = false`, and of an asserted scope. A single run decides.
 pub(super) const UNCONFIRMED: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "leaked", "the one run left it"),
@@ -108,7 +108,7 @@ pub(super) const ROUNDS: [Cell; 11] = [
     one("tolerated", "grew", "4 × 7 B are more than 10 B"),
 ];
 
-/// The cells of a test beside an unchecked one, which allocates and frees a block in each run.
+/// The cells of a test beside an unchecked one, which allocates and frees a block during each run.
 pub(super) const BESIDE_OTHERS: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "leaked", "its own thread took it"),
@@ -123,7 +123,8 @@ pub(super) const BESIDE_OTHERS: [Cell; 11] = [
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
-/// The cells of a block in a test: what fails the block fails the test without a second report.
+/// The cells of a block in a test. What fails the block also fails the test, without a second
+/// report.
 pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",
@@ -183,8 +184,8 @@ pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
     two("tolerated", "clean", "clean", "7 B are tolerated by either"),
 ];
 
-/// The cells of a scope in a test whose report is ignored: it fails nothing, so the test judges all
-/// of it.
+/// The cells of a test in which the report of a scope is ignored. The scope fails nothing, so the
+/// test judges everything that the scope leaves.
 pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",
@@ -234,7 +235,7 @@ pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
     two("tolerated", "clean", "clean", "7 B are tolerated by either"),
 ];
 
-/// The cells of rounds of a block in a test: the test judges what does not grow.
+/// The cells of a block with rounds in a test. The test judges what does not grow.
 pub(super) const ROUNDS_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",

@@ -1,6 +1,6 @@
 //! Code that the program loads, and code that the CUDA runtime loads for it.
 
-#![expect(unsafe_code, reason = "a C library's functions")]
+#![expect(unsafe_code, reason = "calls a C library's functions")]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
@@ -23,7 +23,7 @@ fn run(test: &str) -> Checked {
     checked::on(&fake, &format!("code::{test}"))
 }
 
-/// The stand-in for the runtime, or a library of the program that is a copy of it.
+/// Opens the stand-in for the runtime, or a copy of it that stands for a library of the program.
 fn open(path: impl AsRef<Path>) -> Library {
     let path = path.as_ref();
     // SAFETY: the stand-in has no constructors.
@@ -32,7 +32,7 @@ fn open(path: impl AsRef<Path>) -> Library {
 
 /// Returns one of the library's functions.
 fn function<F: Copy>(library: &Library, name: &str) -> F {
-    // SAFETY: every caller below names a function with its signature in the stand-in.
+    // SAFETY: every caller below passes the type that the function has in the stand-in.
     *unsafe { library.get::<F>(name.as_bytes()) }.expect("a function of the stand-in")
 }
 
@@ -59,7 +59,8 @@ fn load_library(cudart: &Library) -> u64 {
     let load: LoadData = function(cudart, "cudaLibraryLoadData");
     let (none, image) = (ptr::null_mut(), IMAGE.as_ptr().cast());
     let mut library = 0;
-    // SAFETY: a local variable, an image that ends with a zero byte, and no options.
+    // SAFETY: the call writes to a local variable, the image ends with a zero byte, and there are
+    // no options.
     let status = unsafe {
         let library = &raw mut library;
         load(
@@ -84,7 +85,7 @@ fn loads_a_library_through_the_runtime() {
     context();
     let cudart = open("libcudart.so.13");
     load_library(&cudart);
-    // The library's code stays in memory, because it is in the stacks.
+    // Keeps the library's code in memory, because recorded stacks contain its addresses.
     std::mem::forget(cudart);
 }
 
@@ -116,14 +117,14 @@ fn code_that_the_runtime_loads_at_the_first_launch_is_the_baseline() {
     run("unloads_what_it_loads_and_launches").assert_clean();
 }
 
-/// Returns the offset of a function that both the runtime and the program's own library have.
+/// Returns the address of a function that both the runtime and its copy contain.
 fn address(library: &Library) -> usize {
     let address: LoadCode = function(library, "fake_plugin_loads_code");
     address as usize
 }
 
-/// A library of the program at an address where another one was before, and the other libraries
-/// that had to be opened to occupy other addresses.
+/// Opens a library of the program at an address where another library was before. Also returns the
+/// libraries that it had to open to occupy other addresses.
 fn plugin_at(wanted: usize, directory: &Path) -> (Library, Vec<Library>) {
     let mut others = Vec::new();
     for number in 0..200 {
@@ -146,14 +147,14 @@ fn loads_code_where_the_runtime_was() {
     context();
     let wanted = {
         let cudart = open("libcudart.so.13");
-        // Since this check, the library's frames are known as those of the runtime.
+        // After this check, the harness knows the library's frames as those of the runtime.
         let first = Check::new("first launch").confirm(false);
         first.run(|| launch(&cudart));
         address(&cudart)
     };
     let (plugin, others) = plugin_at(wanted, directory.path());
     let load: LoadCode = function(&plugin, "fake_plugin_loads_code");
-    // SAFETY: an image that ends with a zero byte.
+    // SAFETY: the image ends with a zero byte.
     assert_eq!(unsafe { load(IMAGE.as_ptr()) }, 0);
     std::mem::forget((plugin, others));
 }

@@ -1,8 +1,8 @@
-//! The driver's own calls, for what other allocators do not have: handles, and failing frees.
+//! Calls of the driver, for what the allocators here do not have: handles, and frees that fail.
 
 #![expect(
     unsafe_code,
-    reason = "the driver's own calls, so that each leak is one call"
+    reason = "calls the driver, so that each leak is one call"
 )]
 
 use std::sync::{Arc, OnceLock};
@@ -28,13 +28,13 @@ pub(super) fn take(bytes: u64) -> Pointer {
 }
 
 pub(super) fn free(pointer: Pointer) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller allocated the memory and no longer uses it.
     unsafe { result::free_sync(pointer) }.expect("a free"); // here: freed
 }
 
-/// Calls a free that the driver refuses.
+/// Makes a call to free that the driver refuses.
 pub(super) fn free_in_vain(pointer: Pointer) {
-    // SAFETY: no memory begins there, and the driver says so.
+    // SAFETY: no memory begins at this address, and the driver returns an error.
     let answer = unsafe { sys::cuMemFree_v2(pointer) };
     assert_ne!(answer, CUresult::CUDA_SUCCESS);
 }
@@ -46,10 +46,10 @@ pub(super) fn take_pinned(bytes: usize) -> Pointer {
     start.addr() as Pointer
 }
 
-/// Calls a free that the driver refuses.
+/// Makes a call to free that the driver refuses.
 pub(super) fn free_pinned_in_vain(pointer: Pointer) {
     let address = std::ptr::without_provenance_mut(pointer as usize);
-    // SAFETY: no pinned memory begins there, and the driver says so.
+    // SAFETY: no pinned memory begins at this address, and the driver returns an error.
     let answer = unsafe { sys::cuMemFreeHost(address) };
     assert_ne!(answer, CUresult::CUDA_SUCCESS);
 }
@@ -59,30 +59,31 @@ pub(super) fn event() -> CUevent {
 }
 
 pub(super) fn destroy(event: CUevent) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the event and no longer uses it.
     unsafe { result::event::destroy(event) }.expect("a free");
 }
 
 /// Destroys an event that has already been destroyed.
 pub(super) fn destroy_in_vain(event: CUevent) {
-    // SAFETY: the stand-in looks up the handle, and reports that it is invalid.
+    // SAFETY: the stand-in looks up the handle, and returns an error because it is invalid.
     let answer = unsafe { sys::cuEventDestroy_v2(event) };
     assert_ne!(answer, CUresult::CUDA_SUCCESS);
 }
 
-/// Allocates memory of the default pool, on the null stream.
+/// Allocates memory from the default pool, on the null stream.
 pub(super) fn take_of_the_pool(bytes: usize) -> Pointer {
     // SAFETY: a context is current, and the null stream always exists.
     unsafe { result::malloc_async(result::stream::null(), bytes) }.expect("memory")
 }
 
-/// Sets the release threshold so that the pool keeps everything, like programs that soon allocate
-/// again.
+/// Sets the release threshold so that the pool keeps all freed memory, as programs do that soon
+/// allocate again.
 pub(super) fn keep_what_is_freed_to_the_pool() {
     let mut pool = std::ptr::null_mut();
     let mut keep = u64::MAX;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-    // SAFETY: a device's pool, and local variables of the attribute's type.
+    // SAFETY: the pool is that of a device, and the pointers are to local variables of the right
+    // types.
     unsafe {
         sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0)
             .result()
@@ -94,6 +95,6 @@ pub(super) fn keep_what_is_freed_to_the_pool() {
 }
 
 pub(super) fn free_to_the_pool(pointer: Pointer) {
-    // SAFETY: the caller allocated it on the null stream and no longer uses it.
+    // SAFETY: the caller allocated the memory on the null stream and no longer uses it.
     unsafe { result::free_async(pointer, result::stream::null()) }.expect("a free");
 }

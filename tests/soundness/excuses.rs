@@ -1,4 +1,4 @@
-//! Memory that may stay is excused, and nothing else is.
+//! A check excuses memory that may stay, and nothing else.
 
 use std::sync::Once;
 
@@ -12,13 +12,14 @@ use super::allocators::{Block, POOL, give_back, take};
 use super::driver;
 use super::{GIB, KIB, MIB, assert_leaked, assert_verdict, bytes, of, run};
 
-/// Keeps one segment for a block, which it returns, and another one without a reason.
+/// Makes the pool keep an empty segment of 1 GiB, and another segment that contains a block.
+/// Returns the block.
 fn take_beside_a_large_reserve(block: u64) -> u64 {
     POOL.reserve(GIB);
     POOL.take(block, 2 * MIB)
 }
 
-/// Fails unless the test failed because of the empty segment, and of nothing else.
+/// Fails unless the test failed only because of the empty segment.
 #[track_caller]
 fn assert_large_reserve_retained(test: &str) {
     let checked = run(&format!("excuses::{test}"));
@@ -109,7 +110,7 @@ fn hands_over_a_block_of_the_driver_s_pool() {
 #[test]
 fn a_block_of_a_pool_whose_segments_are_unknown_explains_no_more_than_one_of_its_chunks() {
     let test = "hands_over_a_block_of_the_driver_s_pool";
-    // A pool that never releases anything.
+    // With this fault, the driver's pool never releases anything.
     let fake = Fake::new().fault("fail:cuMemPoolTrimTo=1");
     let checked = checked::on(&fake, &format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
@@ -136,7 +137,7 @@ fn allows_all_that_its_segments_hold() {
 #[test]
 fn tolerates_all_that_its_segments_hold() {
     static MADE: Once = Once::new();
-    // In the second run, the same amount again would exceed the tolerance.
+    // The same amount again, in the second run, would exceed the tolerance.
     MADE.call_once(|| _ = POOL.take(64, 2 * MIB));
     drop(Block::new(1));
 }
@@ -240,7 +241,7 @@ fn allowed_memory_uses_up_no_tolerance() {
 #[test]
 fn loses_a_little_in_each_run() {
     static MADE: Once = Once::new();
-    // Causes a second run, in which the same amount stays again.
+    // Causes a second run, which leaves the 100 bytes again.
     MADE.call_once(|| _ = take(KIB));
     take(100);
 }
@@ -258,7 +259,7 @@ fn the_tolerance_applies_to_the_leaks_of_each_run_separately() {
     );
 }
 
-/// This is not a checked test, because what existed before the scope must not be its finding.
+/// The test itself has no check, which would report the segment from before the scope.
 #[ignore = "needs a process of its own"]
 #[test]
 fn puts_a_block_into_an_old_segment_and_takes_a_new_one() {

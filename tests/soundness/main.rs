@@ -1,8 +1,8 @@
-//! Verdicts that hold however checks are combined: no leak passes because a check is nested,
-//! because two runs differ or because an allocator reports only a sum, and no test fails for what
-//! another one did.
+//! Verdicts are correct however checks are combined. No leak passes because a check is nested,
+//! because two runs differ, or because an allocator reports only a sum. No test fails because of
+//! what another test did.
 //!
-//! Tests that leak on purpose are ignored, and run in separate processes by the tests beside them.
+//! Tests that leak on purpose are ignored. The tests beside them run them in separate processes.
 //! This is a separate target because a probe affects the whole program, and some tests of other
 //! targets count allocators.
 
@@ -30,8 +30,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Runs a test of this program in a separate process without a GPU, with a short wait for late
-/// frees.
+/// Prepares a process without a GPU that runs a test of this program, with a short wait for
+/// in-flight frees.
 fn of(test: &str) -> Run {
     Run::of(test).env("GPU_LEAK_CHECK_SETTLE", "5ms")
 }
@@ -46,7 +46,7 @@ fn run_suite(module: &str, threads: u32) -> Checked {
     checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "5ms"))
 }
 
-/// Returns the report of the check with this name, or with a path that ends in it.
+/// Returns the report of the check whose name or path ends with `name`.
 #[track_caller]
 fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
     let mut reports = checked.reports.iter();
@@ -57,7 +57,8 @@ fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
     found.unwrap_or_else(|| panic!("no report of {name}\n{}", checked.story()))
 }
 
-/// Fails unless the test has this verdict, and its process ended accordingly.
+/// Returns the report of the test. Fails unless it has this verdict, and its process ended
+/// accordingly.
 #[track_caller]
 fn assert_verdict<'a>(checked: &'a Checked, test: &str, verdict: CheckStatus) -> &'a Report {
     let report = report(checked, test);
@@ -78,7 +79,7 @@ fn bytes(report: &Report, verdict: CheckStatus) -> u64 {
     of_verdict.map(|finding| finding.bytes).sum()
 }
 
-/// Fails unless the test leaked exactly this much, and failed.
+/// Fails unless the test failed because it leaked exactly this many bytes.
 #[track_caller]
 fn assert_leaked(checked: &Checked, test: &str, leaked: u64) {
     let report = assert_verdict(checked, test, CheckStatus::Found(FindingKind::Leaked));

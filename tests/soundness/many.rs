@@ -1,4 +1,4 @@
-//! Thousands of call sites and of open scopes are judged in the same way as a few.
+//! Thousands of call sites or open scopes are judged in the same way as a few.
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Scope, gpu_leak_check};
@@ -6,7 +6,8 @@ use gpu_leak_check::{Scope, gpu_leak_check};
 use super::allocators::{Block, take};
 use super::{assert_verdict, run};
 
-/// There are as many paths to an allocation as there are values of a number with this many bits.
+/// The number of bits that select a path to an allocation. Each of their values selects a different
+/// path.
 const BITS: u32 = 12;
 
 #[inline(never)]
@@ -42,7 +43,8 @@ fn leaks_by_thousands_of_ways() {
     }
 }
 
-/// With the former algorithm, cubic in their number, these would have taken most of an hour.
+/// An earlier algorithm, whose time was cubic in the number of call sites, would have taken most of
+/// an hour for these.
 #[test]
 fn thousands_of_call_sites_are_told_apart() {
     let test = "leaks_by_thousands_of_ways";
@@ -75,7 +77,7 @@ fn has_thousands_of_scopes_open() {
     }
 }
 
-/// Earlier, the 4,097th waited for ever.
+/// In an earlier version, the 4,097th scope waited forever.
 #[test]
 fn thousands_of_scopes_are_open_at_once() {
     let test = "has_thousands_of_scopes_open";

@@ -1,5 +1,5 @@
-//! Tests that run beside checked and unchecked tests: none fails for what another did, and a sum
-//! that another may have changed has no owner and is not clean.
+//! Tests that run beside checked and unchecked tests. None fails because of what another did. A sum
+//! that another test may have changed has no owner and is not clean.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -47,12 +47,12 @@ impl Neighbour {
         self.changed.notify_all();
     }
 
-    /// Makes the other test do its work once, and waits for it.
+    /// Makes the other test do its work once, and waits until it has.
     ///
     /// # Panics
     ///
-    /// Panics if the command line names only the test that asks, as `again:` in its report does,
-    /// because nobody would answer.
+    /// Panics if the command line selects only the calling test, as the command after `again:` in
+    /// its report does, because no test would answer.
     pub(super) fn ask(&self) {
         assert!(
             std::env::args().all(|argument| !argument.ends_with("::a_checked")),
@@ -62,7 +62,7 @@ impl Neighbour {
         self.wait_while(|state| state.done < state.asked && !state.over);
     }
 
-    /// Does `work` whenever it is asked to, until it is dismissed.
+    /// Does `work` at each request, until [`Self::dismiss`] is called.
     pub(super) fn serve(&self, mut work: impl FnMut()) {
         loop {
             let mut is_over = false;
@@ -84,9 +84,9 @@ impl Neighbour {
     }
 }
 
-/// A module with a checked test `a_checked`, an unchecked one beside it and, because libtest runs
-/// two at once, a third one that begins when the checked one has ended and dismisses the unchecked
-/// one.
+/// Defines a module with three tests: a checked test `a_checked`, an unchecked test beside it, and
+/// a third test. Because libtest runs two tests at once, the third begins when the checked one has
+/// ended. It dismisses the unchecked one.
 macro_rules! suite {
     ($module:ident: $body:ident beside $work:ident) => {
         mod $module {
@@ -98,7 +98,7 @@ macro_rules! suite {
             #[ignore = "one of a suite"]
             #[test]
             fn a_checked() {
-                // Report something, otherwise nothing would be measured.
+                // Reports a block, because a check without any event has measured nothing.
                 super::borrow();
                 super::$body();
                 NEIGHBOUR.ask();
@@ -163,7 +163,8 @@ fn run_beside(module: &str) -> checked::Checked {
     run_suite(&format!("neighbours::{module}"), 2)
 }
 
-/// It passed, because a sum without an owner decides nothing; this holds even if `CI` is set.
+/// Fails unless the checked test passed, even if `CI` is set, because a sum without an owner
+/// decides nothing.
 #[track_caller]
 fn assert_shared(module: &str) {
     let plain = run_beside(module);
@@ -230,7 +231,7 @@ fn a_leak_of_a_test_s_own_thread_is_a_leak_beside_any_neighbour() {
     assert_leaked(&checked, "a_checked", 7);
 }
 
-/// The work of a shared thread, which the first test that needs it starts.
+/// A thread that several tests use. The first test that needs it starts it.
 mod shared_pool {
     use std::sync::mpsc::{Sender, channel};
     use std::sync::{Mutex, OnceLock};
@@ -277,7 +278,7 @@ fn memory_of_a_shared_pool_is_reported_with_its_thread_and_advice() {
     assert!(checked.child.stderr.contains("warmup"), "{story}");
 }
 
-/// One test runs at a time. The first is unchecked and leaves a thread that continues to work.
+/// Tests run one at a time. The first is unchecked, and leaves a thread that continues to work.
 mod after_an_unchecked_one {
     use std::thread;
 
@@ -314,7 +315,7 @@ fn allocations_of_a_thread_of_an_earlier_unchecked_test_fail_nobody() {
     );
 }
 
-/// An unchecked test works outside the scope that it has opened, while the other one is checked.
+/// An unchecked test works outside the scope that it has opened, beside a checked test.
 mod beside_an_open_scope {
     use gpu_leak_check::{Check, Scope};
 
@@ -361,7 +362,7 @@ fn allocations_outside_the_scope_that_a_test_opened_fail_nobody_else() {
     assert!(checked.child.status.success(), "{story}");
 }
 
-/// A reserve is judged only in the runs in which nobody else could have changed it.
+/// A reserve is judged only in the runs in which no other test could have changed it.
 mod reserves_beside_others_once {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;

@@ -1,4 +1,5 @@
-//! The remains that a body can leave: one function for each kind, called once in each run.
+//! The kinds of remains that a body can leave. There is one function for each kind, which each run
+//! calls once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
@@ -8,10 +9,9 @@ use gpu_leak_check::{allow, hand_over};
 use super::allocators::{Block, POOL, SILENT, take};
 use super::driver;
 
-/// A number of bytes that is not tolerated.
+/// A number of bytes that exceeds the tolerance.
 const MUCH: u64 = 1000;
 
-/// Leaves nothing: everything is freed.
 pub(super) fn returned() {
     drop(Block::new(MUCH));
 }
@@ -33,7 +33,7 @@ fn third_path() {
     take(MUCH);
 }
 
-/// Leaves a block at a call site that differs from those of the previous and the next run.
+/// Leaves a block at another call site than the previous and the next run.
 pub(super) fn by_turns() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     match RUNS.fetch_add(1, Ordering::Relaxed) % 3 {
@@ -43,7 +43,7 @@ pub(super) fn by_turns() {
     }
 }
 
-/// Leaves a block in the first run only, for good.
+/// Leaves a block for good, but only in the first run.
 pub(super) fn made_once() {
     static MADE: Once = Once::new();
     drop(Block::new(1));
@@ -57,7 +57,7 @@ pub(super) fn replaced() {
     *LAST.lock().expect("no panic") = Some(new);
 }
 
-/// Leaves a block that the code allows to stay.
+/// Leaves a block that may stay, according to the code.
 pub(super) fn allowed() {
     allow("the table is shared", || take(MUCH));
 }
@@ -72,13 +72,13 @@ pub(super) fn tolerated() {
     take(7);
 }
 
-/// Leaves a segment that an allocator keeps without a reason.
+/// Leaves an empty segment, which an allocator keeps.
 pub(super) fn reserve() {
     drop(Block::new(1));
     POOL.reserve(MUCH);
 }
 
-/// Leaves bytes of an allocator of which only the sum is known.
+/// Leaves bytes of an allocator that reports only their sum.
 pub(super) fn sum() {
     drop(Block::new(1));
     SILENT.take(MUCH);

@@ -1,4 +1,4 @@
-//! Growth is judged by the sum of what every round leaves, and also by each call site separately.
+//! Growth is judged both by the sum of what each round leaves and by each call site separately.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,8 +12,8 @@ use super::{MIB, assert_verdict, of, run};
 
 static ROUNDS: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the number of the current round of this process's only check, counted from 1. Allocates
-/// something, so that the check measures.
+/// Returns the number of the current round of this process's only check, counted from 1. Also
+/// reports an allocation, because a check without any event has measured nothing.
 #[expect(clippy::print_stderr, reason = "the parent counts the rounds")]
 fn begin_round() -> u32 {
     eprintln!("a round");
@@ -154,7 +154,8 @@ fn is_asked_for_two_rounds() {
     begin_round();
 }
 
-/// Two rounds were rejected with a message that says how many are necessary, and none was run.
+/// Fails unless two rounds were rejected with a message that says how many are necessary, and no
+/// round was run.
 #[track_caller]
 fn assert_refused(checked: &Checked) {
     let story = checked.story();

@@ -1,5 +1,5 @@
-//! Remains that repeat are leaks in whichever runs they appear, and those of a run count even if
-//! other runs differ.
+//! Remains that repeat are leaks, in whichever runs they appear. What a run leaves counts even if
+//! other runs leave something else.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
@@ -15,7 +15,7 @@ use super::{MIB, assert_leaked, assert_verdict, bytes, kinds, report, run};
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// The number of the current run of this process's only checked body, counted from 1.
+/// Returns the number of the current run of this process's only checked body, counted from 1.
 #[expect(clippy::print_stderr, reason = "the parent counts the runs")]
 fn begin_run() -> u32 {
     eprintln!("the body runs");
@@ -215,7 +215,7 @@ fn deferred_memory_hides_no_leak_beside_it() {
 fn frees_twice_in_its_second_run() {
     static MADE: Once = Once::new();
     driver::context();
-    // This causes a second run.
+    // Causes a second run.
     MADE.call_once(|| _ = driver::take(1000));
     let pointer = driver::take(1000);
     driver::free(pointer);
@@ -256,7 +256,7 @@ fn a_leak_of_a_body_that_cannot_run_twice_is_inconclusive() {
     let story = checked.story();
     let reason = report.reason.as_ref().expect("a reason");
     assert!(reason.what.contains("second run"), "{story}");
-    // The remains are still reported.
+    // The report still contains the remains.
     assert!(story.contains("1.00 MiB"), "{story}");
 }
 
@@ -264,8 +264,8 @@ fn at_one_line(bytes: u64) -> u64 {
     take(bytes)
 }
 
-/// It leaks at one line in each run, and also frees what the first run left there; what later runs
-/// leave at another line replaces nothing.
+/// Leaks at one line in each run. The second run also frees what the first has left at that line.
+/// What later runs leave at another line does not replace it.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
@@ -295,7 +295,7 @@ fn other_way() {
     take(40);
 }
 
-/// Two blocks of 40 B in the first run, and one of 60 B in each of the others.
+/// Leaves two blocks of 40 B in the first run, and one of 60 B in each other run.
 #[gpu_leak_check(tolerance = 100)]
 #[ignore = "leaves less than it may"]
 #[test]
@@ -346,7 +346,7 @@ fn memory_that_a_later_run_left_less_of_was_not_freed() {
     );
 }
 
-/// 60 B and 40 B in the first run, and twice the 40 B in each of the others.
+/// Leaves 60 B and 40 B in the first run, and twice 40 B in each other run.
 #[gpu_leak_check(tolerance = 100)]
 #[ignore = "leaves less than it may"]
 #[test]

@@ -1,4 +1,4 @@
-//! Allocators with a probe for the sum, which report some of their blocks or none.
+//! Allocators with a probe for the sum. They report some of their blocks, or none.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
@@ -20,7 +20,7 @@ fn memory_that_is_not_reported_is_judged_by_the_probe_s_sum() {
     assert_leaked(&checked, "loses_what_it_does_not_report", GIB);
 }
 
-/// Two checked tests, one after the other: in the first, the allocator reports a block, which
+/// Two checked tests run one after the other. In the first, the allocator reports a block, which
 /// stays.
 mod one_after_the_other {
     use gpu_leak_check::allow;

@@ -1,5 +1,6 @@
-//! All combinations of checks with all remains that they can leave: the verdict of each is in the
-//! table in [`super::cells`]. A process for each combination runs its tests one after the other.
+//! All combinations of checks with all kinds of remains. The expected verdicts are in the table in
+//! [`super::cells`]. Each combination has a process, which runs the combination's tests one after
+//! another.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +36,7 @@ fn in_two_blocks(name: &str, body: Body) {
     Check::new(format!("around {name}")).run(|| in_a_block(name, body));
 }
 
-/// Runs the body in a scope, whose report is recorded only here.
+/// Runs the body in a scope. Prints the verdict, because a scope's report is written nowhere else.
 #[expect(clippy::print_stderr, reason = "the parent looks for it")]
 fn report_of_a_scope(name: &str, body: Body) -> Report {
     let scope = Scope::open(name);
@@ -45,7 +46,7 @@ fn report_of_a_scope(name: &str, body: Body) -> Report {
     report
 }
 
-/// The prefix of a line with the name of a scope and its verdict.
+/// The prefix of the line that contains the name and the verdict of a scope.
 const SCOPE: &str = "the scope ";
 
 fn in_a_scope(name: &str, body: Body) {
@@ -67,8 +68,7 @@ fn beside_a_neighbour(_: &str, body: Body) {
     NEIGHBOUR.ask();
 }
 
-/// A module with a test for each kind of remains. The nested check is named after that
-/// kind.
+/// Defines a module with a test for each kind of remains. A nested check is named after that kind.
 macro_rules! composition {
     ($module:ident: $compose:ident $(checked($($option:tt)*))? $(with $beside:item $after:item)?) => {
         mod $module {
@@ -123,7 +123,7 @@ composition!(beside_an_unchecked_test: beside_a_neighbour checked() with
     }
 );
 
-/// The place of the outermost check of a test.
+/// Where the outermost check of a test is.
 #[derive(Clone, Copy)]
 enum Outermost {
     /// The outermost check is that of the test.
@@ -153,8 +153,8 @@ fn run(module: &str, threads: u32) -> Checked {
     checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "1ms"))
 }
 
-/// Returns the verdict of the first check or scope with this name, because any later run of it is
-/// reported again.
+/// Returns the verdict of the first check or scope with this name. Each further run of it has a
+/// report of its own.
 fn verdict<'a>(checked: &'a Checked, name: &str) -> &'a str {
     let in_a_check = format!(": {name}");
     let is_it = |test: &str| test == name || test.ends_with(&in_a_check);
@@ -183,7 +183,8 @@ fn verdicts<'a>(
     [inner.unwrap_or("none"), verdict(checked, &outer)]
 }
 
-/// Returns whether libtest reports that a test of the table passed; `None` if it does not name it.
+/// Returns whether a test of the table passed according to libtest, or `None` if libtest does not
+/// name the test.
 fn passed(child: &Child, module: &str, remains: &str) -> Option<bool> {
     let test = format!("test table::{module}::{remains} ... ");
     let mut lines = child.stdout.lines();
@@ -210,7 +211,7 @@ fn assert_as_in_the_table(module: &str, outermost: Outermost, cells: &[Cell]) {
         1
     };
     let checked = run(module, threads);
-    // A scope whose report is not asserted fails nothing.
+    // A scope fails nothing unless its report is asserted.
     let inner_fails = module != "scope_in_a_test";
     let mut wrong = Vec::new();
     for (remains, _) in remains::ALL {
@@ -316,7 +317,7 @@ fn a_scope_whose_report_is_asserted_judges_what_it_leaves() {
 fn a_program_judges_what_it_leaves() {
     let program = Path::new(env!("CARGO_BIN_EXE_checked-program"));
     if !program.exists() {
-        // This machine has only a copy of the tests.
+        // Only the tests were copied to this machine.
         return;
     }
     let (fake, directory) = (

@@ -1,4 +1,4 @@
-//! The report's statements about the program are true, and its advice helps.
+//! What a report says about the program is true, and its advice helps.
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use super::driver::{
 };
 use super::{GIB, KIB, MIB, assert_verdict, run};
 
-/// Runs on the stand-in, with enough time to search for what holds a leak.
+/// Runs a test on the stand-in, with enough time to search for what holds a leak.
 fn on_the_stand_in(test: &str) -> Checked {
     let fake = Fake::new();
     let run = fake.run(&format!("words::{test}"));
@@ -75,7 +75,8 @@ fn the_holder_of_one_block_is_not_named_for_another_of_the_same_line() {
     };
     let (forgotten, kept) = (of_bytes(MIB), of_bytes(4 * KIB));
     assert_eq!(holder(kept, &checked), Some(HOLDER), "{story}");
-    // A search that could not read everything makes no claim about what it has not found.
+    // A search that could not read everything makes no claim about the leaks for which it has found
+    // nothing.
     let of_forgotten = forgotten.holders.as_deref().unwrap_or_default();
     assert!(of_forgotten.is_empty(), "{story}");
 }
@@ -155,8 +156,8 @@ fn frees_memory_that_is_not_pinned() {
     free_pinned_in_vain((&raw const *buffer).addr() as Pointer);
 }
 
-/// Fails unless the test failed because of a failed free. Its report must not mention a reserve if
-/// nothing was reserved.
+/// Returns the output of a test. Fails unless the test failed because of a failed free, and the
+/// report does not mention a reserve, because nothing was reserved.
 #[track_caller]
 fn story_of_a_failed_free(test: &str) -> String {
     let checked = on_the_stand_in(test);
@@ -176,7 +177,7 @@ fn says_that_it_was_freed(story: &str) -> bool {
         "destroyed before",
         "already destroyed",
     ];
-    // The advice says what may have happened, not what happened.
+    // Advice is left out, because it says only what may have happened.
     let mut told = story.lines().filter(|line| !line.starts_with("help:"));
     told.any(|line| words.iter().any(|words| line.contains(words)))
 }
@@ -256,7 +257,7 @@ fn loses_blocks_on_two_threads_while_a_third_one_runs() {
     loader.join().expect("no panic");
 }
 
-/// The system keeps only the beginning of the name of a test's own thread.
+/// The operating system truncates the name of a test's own thread.
 #[test]
 fn only_a_thread_other_than_the_test_s_own_is_named_as_one_of_a_pool() {
     let test = "loses_blocks_on_two_threads_while_a_third_one_runs";

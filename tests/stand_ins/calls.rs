@@ -1,6 +1,6 @@
 //! Calls to the driver's C interface.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::mem::MaybeUninit;
 
@@ -9,7 +9,7 @@ use sys::CUresult;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Returns what a call writes through a pointer.
+/// Returns what a call writes to its out parameter. Fails unless the call succeeds.
 pub(crate) fn answer<T>(call: impl FnOnce(*mut T) -> CUresult) -> T {
     let mut value = MaybeUninit::uninit();
     ok(call(value.as_mut_ptr()));
@@ -29,15 +29,15 @@ pub(crate) fn ok(code: CUresult) {
     assert_eq!(code, CUresult::CUDA_SUCCESS);
 }
 
-/// The primary context of the first device, current on this thread.
+/// Makes the primary context of the first device current on this thread, and returns it.
 pub(crate) fn context() -> sys::CUcontext {
     context_of(0)
 }
 
-/// Does the same for another device.
+/// Like [`context`], for another device.
 pub(crate) fn context_of(device: i32) -> sys::CUcontext {
     result::init().expect("a driver");
-    // SAFETY: a valid out pointer, and a device that is there.
+    // SAFETY: the out pointer is valid, and the device exists.
     let context = answer(|out| unsafe { sys::cuDevicePrimaryCtxRetain(out, device) });
     // SAFETY: the context is live.
     ok(unsafe { sys::cuCtxSetCurrent(context) });

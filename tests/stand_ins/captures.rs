@@ -1,6 +1,7 @@
-//! Captures of several streams, captures into an existing graph, and captures that are never ended.
+//! Captures of several streams, captures into an existing graph, and captures that the program
+//! never ends.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ffi::c_void;
 use std::ptr;
@@ -16,7 +17,7 @@ use super::graphs::{graph, instantiate, launch};
 fn forked_streams_capture_into_one_graph() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let [origin, fork] = [(); 2].map(|()| answer(|out| sys::cuStreamCreate(out, 1)));
             let event = answer(|out| sys::cuEventCreate(out, 2));
@@ -41,7 +42,7 @@ fn forked_streams_capture_into_one_graph() {
 fn an_unjoined_fork_leaves_no_graph() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let [origin, fork] = [(); 2].map(|()| answer(|out| sys::cuStreamCreate(out, 1)));
             let event = answer(|out| sys::cuEventCreate(out, 2));
@@ -65,7 +66,7 @@ fn a_capture_into_a_graph_answers_with_that_graph() {
     Fake::new().here(|control| {
         context();
         let graph = graph();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let stream = answer(|out| sys::cuStreamCreate(out, 1));
             let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -87,7 +88,7 @@ fn a_capture_into_a_graph_answers_with_that_graph() {
 fn a_destroyed_stream_ends_its_capture() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let stream = answer(|out| sys::cuStreamCreate(out, 1));
             let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -109,7 +110,8 @@ unsafe extern "C" fn count(_: *mut c_void) {
 fn a_captured_function_runs_with_each_launch() {
     Fake::new().here(|_| {
         context();
-        // SAFETY: valid out pointers, live handles and a function of this program, here and below.
+        // SAFETY: the out pointers are valid, the handles are live and the function is this
+        // program's, here and below.
         unsafe {
             let stream = answer(|out| sys::cuStreamCreate(out, 1));
             let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;

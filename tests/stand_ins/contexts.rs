@@ -1,7 +1,7 @@
 //! Reference-counted contexts: attached contexts, primary contexts, and green contexts, which are
 //! parts of primary ones.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ptr;
 
@@ -14,10 +14,10 @@ use super::calls::{answer, context, ok, refusal};
 fn a_created_context_ends_with_its_last_detach() {
     Fake::new().here(|control| {
         let primary = context();
-        // SAFETY: a live context.
+        // SAFETY: the context is live.
         let detached = unsafe { sys::cuCtxDetach(primary) };
         assert_eq!(detached, CUresult::CUDA_ERROR_INVALID_CONTEXT);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let context = answer(|out| sys::cuCtxCreate_v4(out, ptr::null_mut(), 0, 0));
             let _: u64 = answer(|out| sys::cuMemAlloc_v2(out, 100));
@@ -45,7 +45,7 @@ fn a_primary_context_ends_with_its_last_release_and_is_active_until_then() {
     Fake::new().here(|control| {
         let active = || {
             let (mut flags, mut active) = (0, 0);
-            // SAFETY: valid out pointers.
+            // SAFETY: the out pointers are valid.
             ok(unsafe { sys::cuDevicePrimaryCtxGetState(0, &raw mut flags, &raw mut active) });
             active == 1
         };
@@ -53,7 +53,7 @@ fn a_primary_context_ends_with_its_last_release_and_is_active_until_then() {
         assert!(!active());
         context();
         context();
-        // SAFETY: valid out pointers and devices that are there, here and below.
+        // SAFETY: the out pointers are valid and the devices exist, here and below.
         unsafe {
             let _: u64 = answer(|out| sys::cuMemAlloc_v2(out, 100));
             ok(sys::cuDevicePrimaryCtxRelease_v2(0));
@@ -89,7 +89,7 @@ fn a_green_context_retains_the_primary_one() {
         let second = green();
         assert_eq!(control.live("green-context").0, 2);
         assert_eq!(control.live("context").0, 1);
-        // SAFETY: handles that the driver checks.
+        // SAFETY: the driver checks the handles.
         unsafe {
             assert_eq!(
                 sys::cuDevicePrimaryCtxReset_v2(0),
@@ -112,7 +112,7 @@ fn a_green_context_takes_its_streams_along_and_leaves_memory_behind() {
     Fake::new().here(|control| {
         let primary = context();
         let green = green();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let view = answer(|out| sys::cuCtxFromGreenCtx(out, green));
             assert_ne!(view, primary);

@@ -1,6 +1,6 @@
-//! Several devices: their free bytes, and access from one to the other.
+//! Several devices: their free bytes, and access from one device to another.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ptr;
 
@@ -14,12 +14,12 @@ fn free_bytes_move_by_pages_on_the_device_in_question() {
     Fake::new().devices(2).here(|_| {
         let [first, second] = [0, 1].map(context_of);
         let free_of = |context| {
-            // SAFETY: a live context.
+            // SAFETY: the context is live.
             ok(unsafe { sys::cuCtxSetCurrent(context) });
             free_bytes()
         };
         let before = [first, second].map(free_of);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             ok(sys::cuCtxSetCurrent(second));
             let small: [u64; 33] = [(); 33].map(|()| answer(|out| sys::cuMemAlloc_v2(out, 4)));
@@ -40,7 +40,8 @@ fn the_first_launch_in_a_context_takes_what_was_asked_for() {
     Fake::new().fault("launch_grows:3000000").here(|_| {
         context();
         let before = free_bytes();
-        // SAFETY: valid out pointers and live handles, and the kernel does nothing, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, and the kernel does nothing,
+        // here and below.
         unsafe {
             let image = c"image".as_ptr().cast();
             let module = answer(|out| sys::cuModuleLoadData(out, image));
@@ -66,7 +67,7 @@ fn the_first_launch_in_a_context_takes_what_was_asked_for() {
 fn peer_access_is_enabled_once_a_direction() {
     Fake::new().devices(2).here(|_| {
         let (second, first) = (context_of(1), context());
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             assert_eq!(answer(|out| sys::cuDeviceCanAccessPeer(out, 0, 1)), 1);
             assert_eq!(answer(|out| sys::cuDeviceCanAccessPeer(out, 1, 1)), 0);
@@ -94,7 +95,7 @@ fn peer_access_is_enabled_once_a_direction() {
 fn bytes_are_copied_from_device_to_device() {
     Fake::new().devices(2).here(|_| {
         let (second, first) = (context_of(1), context());
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let from: u64 = answer(|out| sys::cuMemAlloc_v2(out, 8));
             ok(sys::cuMemsetD8_v2(from, 3, 8));

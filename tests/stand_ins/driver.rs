@@ -1,7 +1,7 @@
-//! Guarantees of the driver that cudarc's safe interface does not cover: pools and their reserve,
-//! what ends with a context, handles and addresses that are reused immediately.
+//! Behaviour of the driver that cudarc's safe interface does not cover: pools and their reserve,
+//! what ends with a context, and handles and addresses that are reused immediately.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use cudarc::driver::{result, sys};
 use gpu_leak_tests::fake::{Control, Fake};
@@ -10,7 +10,7 @@ use sys::CUresult;
 use super::calls::{MIB, answer, context};
 
 fn allocate(size: usize) -> u64 {
-    // SAFETY: a valid out pointer.
+    // SAFETY: the out pointer is valid.
     answer(|out| unsafe { sys::cuMemAlloc_v2(out, size) })
 }
 
@@ -50,13 +50,13 @@ fn a_pool_returns_unpinned_memory_at_a_synchronisation() {
     Fake::new().here(|_| {
         context();
         let null = std::ptr::null_mut();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let pool = answer(|out| sys::cuDeviceGetDefaultMemPool(out, 0));
             let small: u64 = answer(|out| sys::cuMemAllocAsync(out, 1, null));
             assert_eq!(pool_bytes(pool), (32 * MIB, 512));
             assert_eq!(sys::cuMemFreeAsync(small, null), CUresult::CUDA_SUCCESS);
-            // The memory is freed, but not yet seen to be complete: a trim leaves the block.
+            // The host has not yet observed that the free is complete, so a trim leaves the block.
             assert_eq!(sys::cuMemPoolTrimTo(pool, 0), CUresult::CUDA_SUCCESS);
             assert_eq!(pool_bytes(pool), (32 * MIB, 0));
             assert_eq!(sys::cuCtxSynchronize(), CUresult::CUDA_SUCCESS);
@@ -70,7 +70,7 @@ fn a_pool_with_a_threshold_keeps_memory_until_it_is_trimmed() {
     Fake::new().here(|_| {
         context();
         let null = std::ptr::null_mut();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let pool = answer(|out| sys::cuDeviceGetDefaultMemPool(out, 0));
             let mut keep = u64::MAX;
@@ -97,7 +97,8 @@ fn a_destroyed_pool_lives_on_in_its_allocations() {
     Fake::new().here(|control| {
         context();
         let null = std::ptr::null_mut();
-        // SAFETY: valid out pointers and live handles; zero is a valid value of every field of the properties.
+        // SAFETY: the out pointers are valid and the handles are live; zero is a valid value of
+        // every field of the properties.
         unsafe {
             let mut props: sys::CUmemPoolProps = std::mem::zeroed();
             props.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
@@ -116,10 +117,10 @@ fn a_destroyed_pool_lives_on_in_its_allocations() {
     });
 }
 
-/// One object of each kind that ends with its context, and one that does not.
+/// Creates one object of each kind that ends with its context, and one that does not.
 fn make_one_of_each() {
     let null = std::ptr::null_mut();
-    // SAFETY: valid out pointers.
+    // SAFETY: the out pointers are valid.
     unsafe {
         let _: sys::CUstream = answer(|out| sys::cuStreamCreate(out, 0));
         let _: sys::CUevent = answer(|out| sys::cuEventCreate(out, 0));
@@ -148,7 +149,7 @@ fn live(control: &Control) -> [u64; 7] {
 fn a_context_takes_with_it_all_but_stream_ordered_memory() {
     Fake::new().here(|control| {
         result::init().expect("a driver");
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let context = answer(|out| sys::cuCtxCreate_v4(out, std::ptr::null_mut(), 0, 0));
             make_one_of_each();
@@ -163,7 +164,7 @@ fn a_context_takes_with_it_all_but_stream_ordered_memory() {
 fn a_reset_ends_the_primary_context_and_the_next_one_has_a_new_id() {
     Fake::new().here(|control| {
         let first = context();
-        // SAFETY: valid out pointers and handles that the driver checks, here and below.
+        // SAFETY: the out pointers are valid, and the driver checks the handles, here and below.
         unsafe {
             let id = answer(|out| sys::cuCtxGetId(first, out));
             make_one_of_each();
@@ -184,7 +185,8 @@ fn physical_memory_lives_while_a_handle_or_a_mapping_holds_it() {
     Fake::new().here(|control| {
         context();
         let size = 2 * MIB as usize;
-        // SAFETY: valid out pointers and live handles; zero is a valid value of every field of the properties.
+        // SAFETY: the out pointers are valid and the handles are live; zero is a valid value of
+        // every field of the properties.
         unsafe {
             let mut props: sys::CUmemAllocationProp = std::mem::zeroed();
             props.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -227,7 +229,7 @@ fn graph_memory_is_reserved_from_the_launch_to_the_trim() {
         let used = || attribute(sys::CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
         let reserved =
             || attribute(sys::CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let stream = answer(|out| sys::cuStreamCreate(out, 1));
             let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -256,7 +258,7 @@ fn graph_memory_is_reserved_from_the_launch_to_the_trim() {
 fn synchronising_a_context_invalidates_its_capture() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let stream = answer(|out| sys::cuStreamCreate(out, 1));
             let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -281,7 +283,7 @@ fn a_function_is_found_by_its_plain_name_in_the_version_asked_for() {
         context();
         let find = |name: &std::ffi::CStr, version| {
             let flags = 0;
-            // SAFETY: valid out pointers and a C string.
+            // SAFETY: the out pointers are valid, and the name is a C string.
             answer(|out| unsafe {
                 sys::cuGetProcAddress_v2(name.as_ptr(), out, version, flags, std::ptr::null_mut())
             })
@@ -289,7 +291,8 @@ fn a_function_is_found_by_its_plain_name_in_the_version_asked_for() {
         let create = find(c"cuCtxCreate", 12_000);
         assert_ne!(create, find(c"cuCtxCreate", 13_000));
         let allocate = find(c"cuMemAlloc", 13_000);
-        // SAFETY: the signature of `cuMemAlloc_v2`, which this is, and a valid out pointer.
+        // SAFETY: the function is `cuMemAlloc_v2`, which has this signature, and the out pointer is
+        // valid.
         let address: u64 = answer(|out| unsafe {
             let allocate: unsafe extern "C" fn(*mut u64, usize) -> CUresult =
                 std::mem::transmute(allocate);

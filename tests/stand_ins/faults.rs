@@ -1,4 +1,4 @@
-//! Faults happen when they were requested, and look like real ones.
+//! Faults happen when a test has requested them, and look like real ones.
 
 use cudarc::driver::{CudaContext, sys::CUresult};
 use gpu_leak_tests::fake::Fake;
@@ -13,7 +13,7 @@ fn the_third_call_fails_and_has_no_effect() {
             let stream = context.default_stream();
             for round in 1..=4 {
                 drop(stream.alloc_zeros::<u8>(8).expect("memory"));
-                // cudarc reports the error of a drop at the next call.
+                // cudarc returns the error of a drop at the next call.
                 let told = context.check_err().map_err(|error| error.0);
                 let expected = if round == 3 {
                     Err(CUresult::CUDA_ERROR_INVALID_VALUE)

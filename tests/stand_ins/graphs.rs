@@ -1,6 +1,6 @@
-//! Graphs with memory nodes: how they are added and captured, and what a launch leaves live.
+//! Graphs with memory nodes: how the nodes are added and captured, and what a launch leaves live.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::mem::zeroed;
 use std::ptr;
@@ -18,12 +18,12 @@ const FREE: u32 = 11;
 const AUTO_FREE: u64 = 1;
 
 pub(super) fn graph() -> sys::CUgraph {
-    // SAFETY: a valid out pointer.
+    // SAFETY: the out pointer is valid.
     answer(|out| unsafe { sys::cuGraphCreate(out, 0) })
 }
 
-/// `CUgraphNodeParams` as 64-bit words: the kind, and from the third word on the part that depends
-/// on it.
+/// `CUgraphNodeParams` as 64-bit words: first the kind, and from the third word on the part that
+/// depends on the kind.
 fn node_params(kind: u32) -> [u64; 32] {
     let mut words = [0; 32];
     words[0] = u64::from(kind);
@@ -33,7 +33,7 @@ fn node_params(kind: u32) -> [u64; 32] {
 /// The parameters of an allocation on the first device.
 fn allocation(size: u64) -> [u64; 32] {
     let mut words = node_params(ALLOCATE);
-    // The fields stand for pinned memory without handles, on a device given by its number.
+    // These fields mean pinned memory without handles, on a device given by its number.
     (words[2], words[3], words[15]) = (1, 1, size);
     words
 }
@@ -63,12 +63,12 @@ fn add_free(graph: sys::CUgraph, address: u64) -> CUresult {
 }
 
 pub(super) fn instantiate(graph: sys::CUgraph, flags: u64) -> sys::CUgraphExec {
-    // SAFETY: a valid out pointer and a live graph.
+    // SAFETY: the out pointer is valid, and the graph is live.
     answer(|out| unsafe { sys::cuGraphInstantiateWithFlags(out, graph, flags) })
 }
 
 pub(super) fn launch(exec: sys::CUgraphExec) -> CUresult {
-    // SAFETY: a live executable graph.
+    // SAFETY: the executable graph is live.
     unsafe { sys::cuGraphLaunch(exec, ptr::null_mut()) }
 }
 
@@ -241,7 +241,7 @@ fn a_graph_that_frees_its_own_memory_leaves_none() {
         ok(launch(exec));
         assert_eq!(control.live("graph-memory"), (0, 0));
         assert_eq!(graph_memory(), [0, 32 * MIB]);
-        // SAFETY: valid out pointers and live handles.
+        // SAFETY: the out pointers are valid and the handles are live.
         unsafe {
             assert_eq!(
                 refusal(|out| sys::cuGraphInstantiateWithFlags(out, graph, 0)),
@@ -261,7 +261,8 @@ fn every_variant_instantiates() {
     Fake::new().here(|control| {
         context();
         let graph = graph();
-        // SAFETY: valid out pointers and live handles; zero is a valid value of every field, here and below.
+        // SAFETY: the out pointers are valid and the handles are live; zero is a valid value of
+        // every field, here and below.
         unsafe {
             let find = || -> *mut std::ffi::c_void {
                 let name = c"cuGraphInstantiate".as_ptr();
@@ -304,7 +305,7 @@ fn a_moved_child_graph_goes_with_its_parent() {
             CUresult::CUDA_ERROR_NOT_SUPPORTED,
             "memory nodes cannot be copied"
         );
-        // The value 1 means that the graph is moved, not copied.
+        // The value 1 means that the graph is moved and not copied.
         params[3] = 1;
         ok(add(parent, &mut params));
         assert_eq!(control.live("graph").0, 1);
@@ -318,7 +319,7 @@ fn a_moved_child_graph_goes_with_its_parent() {
         destroy_exec(exec);
         destroy(parent);
         assert_eq!(control.live("graph").0, 0);
-        // SAFETY: a device that is there.
+        // SAFETY: the device exists.
         ok(unsafe { sys::cuDeviceGraphMemTrim(0) });
         assert_eq!(graph_memory(), [0, 0]);
     });

@@ -1,6 +1,6 @@
 //! Memory and events shared between processes.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
@@ -13,7 +13,7 @@ const LAZY: u32 = 1;
 fn an_opened_handle_is_one_mapping_until_its_last_close() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let source: u64 = answer(|out| sys::cuMemAlloc_v2(out, 100));
             ok(sys::cuMemsetD8_v2(source, 7, 100));
@@ -49,7 +49,7 @@ fn an_opened_handle_is_one_mapping_until_its_last_close() {
 fn memory_of_another_process_takes_nothing_of_this_one_s_device() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let source: u64 = answer(|out| sys::cuMemAlloc_v2(out, 100));
             let mut handle = answer(|out| sys::cuIpcGetMemHandle(out, source));
@@ -59,7 +59,7 @@ fn memory_of_another_process_takes_nothing_of_this_one_s_device() {
                 refusal(|out| sys::cuIpcOpenMemHandle_v2(out, broken, LAZY)),
                 CUresult::CUDA_ERROR_INVALID_VALUE
             );
-            // The second word identifies the process that created it.
+            // The second word identifies the process that created the handle.
             handle.reserved[8] ^= 1;
             ok(sys::cuMemFree_v2(source));
             let before = free_bytes();
@@ -75,7 +75,7 @@ fn memory_of_another_process_takes_nothing_of_this_one_s_device() {
 fn only_linear_memory_is_exported_by_ipc() {
     Fake::new().here(|_| {
         context();
-        // SAFETY: valid out pointers, here and below.
+        // SAFETY: the out pointers are valid, here and below.
         unsafe {
             let pooled: u64 = answer(|out| sys::cuMemAllocAsync(out, 8, std::ptr::null_mut()));
             assert_eq!(
@@ -90,7 +90,7 @@ fn only_linear_memory_is_exported_by_ipc() {
 fn an_opened_event_is_an_event_of_its_own() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let plain = answer(|out| sys::cuEventCreate(out, 2));
             assert_eq!(
@@ -113,7 +113,7 @@ fn an_opened_event_is_an_event_of_its_own() {
 fn a_context_takes_its_ipc_mappings_with_it() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let source: u64 = answer(|out| sys::cuMemAlloc_v2(out, 100));
             let handle = answer(|out| sys::cuIpcGetMemHandle(out, source));

@@ -1,4 +1,4 @@
-//! The stand-ins are sufficient. Real programs use them through bindings that were made for the
+//! The stand-ins are complete enough for real programs, which use them through bindings for the
 //! real libraries.
 
 mod calls;

@@ -1,6 +1,6 @@
 //! Arrays, texture and surface objects, link states, and imports from other APIs.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::mem::zeroed;
 use std::ptr;
@@ -25,7 +25,7 @@ fn descriptor(format: CUarray_format, flags: u32) -> sys::CUDA_ARRAY3D_DESCRIPTO
 
 fn array(format: CUarray_format, flags: u32) -> sys::CUarray {
     let descriptor = descriptor(format, flags);
-    // SAFETY: a valid out pointer and a valid descriptor.
+    // SAFETY: the out pointer and the descriptor are valid.
     answer(|out| unsafe { sys::cuArray3DCreate_v2(out, &raw const descriptor) })
 }
 
@@ -45,7 +45,7 @@ fn an_array_holds_what_its_descriptor_says() {
             Format: CUarray_format::CU_AD_FORMAT_FLOAT,
             NumChannels: 4,
         };
-        // SAFETY: a valid out pointer and a valid descriptor.
+        // SAFETY: the out pointer and the descriptor are valid.
         let first = answer(|out| unsafe { sys::cuArrayCreate_v2(out, &raw const flat) });
         assert_eq!(control.live("array"), (1, 48_000));
         assert_eq!(before - free_bytes(), 2 * MIB);
@@ -80,7 +80,7 @@ fn planes_and_levels_belong_to_their_array() {
         let nv12 = array(CUarray_format::CU_AD_FORMAT_NV12, 0);
         assert_eq!(control.live("array"), (1, 64 * 32 * 3 / 2));
         let descriptor = descriptor(CUarray_format::CU_AD_FORMAT_FLOAT, 0);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let plane = answer(|out| sys::cuArrayGetPlane(out, nv12, 1));
             assert_eq!(plane, answer(|out| sys::cuArrayGetPlane(out, nv12, 1)));
@@ -103,13 +103,14 @@ fn planes_and_levels_belong_to_their_array() {
     });
 }
 
-/// One object of each kind that ends with its context.
+/// Creates one object of each kind that ends with its context.
 fn make_one_of_each() {
     array(CUarray_format::CU_AD_FORMAT_FLOAT, 0);
     texture();
     surface();
     link();
-    // SAFETY: valid out pointers and live handles, here and below; zero is a valid value of an unused handle.
+    // SAFETY: the out pointers are valid and the handles are live, here and below; zero is a valid
+    // value of an unused handle.
     unsafe {
         let mips = descriptor(CUarray_format::CU_AD_FORMAT_FLOAT, 0);
         let _: sys::CUmipmappedArray =
@@ -129,17 +130,17 @@ fn make_one_of_each() {
 }
 
 fn texture() -> u64 {
-    // SAFETY: valid out pointer; the stand-in reads no description.
+    // SAFETY: the out pointer is valid, and the stand-in reads no description.
     answer(|out| unsafe { sys::cuTexObjectCreate(out, ptr::null(), ptr::null(), ptr::null()) })
 }
 
 fn surface() -> u64 {
-    // SAFETY: valid out pointer; the stand-in reads no description.
+    // SAFETY: the out pointer is valid, and the stand-in reads no description.
     answer(|out| unsafe { sys::cuSurfObjectCreate(out, ptr::null()) })
 }
 
 fn link() -> sys::CUlinkState {
-    // SAFETY: a valid out pointer and no options.
+    // SAFETY: the out pointer is valid, and there are no options.
     answer(|out| unsafe { sys::cuLinkCreate_v2(0, ptr::null_mut(), ptr::null_mut(), out) })
 }
 
@@ -171,10 +172,10 @@ fn a_context_takes_its_objects_with_it_however_it_ends() {
     Fake::new().here(|control| {
         context();
         let before = free_bytes();
-        // SAFETY: a device that is there.
+        // SAFETY: the device exists.
         ok(unsafe { sys::cuDevicePrimaryCtxRelease_v2(0) });
         for end in [End::Destroy, End::Release, End::Reset] {
-            // SAFETY: valid out pointers and live handles, here and below.
+            // SAFETY: the out pointers are valid and the handles are live, here and below.
             unsafe {
                 let context = match end {
                     End::Destroy => answer(|out| sys::cuCtxCreate_v4(out, ptr::null_mut(), 0, 0)),
@@ -199,14 +200,14 @@ fn a_context_takes_its_objects_with_it_however_it_ends() {
 fn each_context_numbers_its_textures_and_its_surfaces() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: a valid out pointer, and handles that the driver checks, here and below.
+        // SAFETY: the out pointers are valid, and the driver checks the handles, here and below.
         let other = answer(|out| unsafe { sys::cuCtxCreate_v4(out, ptr::null_mut(), 0, 0) });
         assert_eq!((texture(), surface()), (1, 1));
         context();
         let (texture, surface) = (texture(), surface());
         assert_eq!((texture, surface), (1, 1));
         assert_eq!(control.live("texture").0, 2);
-        // SAFETY: valid out pointers and handles that the driver checks, here and below.
+        // SAFETY: the out pointers are valid, and the driver checks the handles, here and below.
         unsafe {
             ok(sys::cuCtxDestroy_v2(other));
             ok(sys::cuTexObjectDestroy(texture));
@@ -226,7 +227,7 @@ fn a_link_state_owns_its_program_until_it_is_destroyed() {
         context();
         let state = link();
         let (mut program, mut size) = (ptr::null_mut(), 0);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let image = c"image".as_ptr().cast_mut().cast();
             let kind = sys::CUjitInputType::CU_JIT_INPUT_PTX;
@@ -290,7 +291,7 @@ fn a_mapping_of_an_import_outlives_it() {
             Err(CUresult::CUDA_ERROR_INVALID_VALUE)
         );
         let address = buffer(memory, 4096, 4096).expect("within the import");
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let description = sys::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC {
                 offset: 0,

@@ -1,6 +1,6 @@
 //! Pools across processes: exports, imports, and the current pool of a device.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::mem::zeroed;
 use std::os::fd::FromRawFd as _;
@@ -28,7 +28,7 @@ fn pool(handles: sys::CUmemAllocationHandleType) -> sys::CUmemoryPool {
 fn export(pool: sys::CUmemoryPool) -> Result<i32, CUresult> {
     let mut descriptor = 0;
     let out = (&raw mut descriptor).cast();
-    // SAFETY: a valid out pointer and a live pool.
+    // SAFETY: the out pointer is valid, and the pool is live.
     match unsafe { sys::cuMemPoolExportToShareableHandle(out, pool, DESCRIPTOR, 0) } {
         CUresult::CUDA_SUCCESS => Ok(descriptor),
         error => Err(error),
@@ -37,12 +37,12 @@ fn export(pool: sys::CUmemoryPool) -> Result<i32, CUresult> {
 
 fn import(descriptor: i32) -> sys::CUmemoryPool {
     let handle = ptr::without_provenance_mut(descriptor as usize);
-    // SAFETY: a valid out pointer; the driver checks the descriptor.
+    // SAFETY: the out pointer is valid, and the driver checks the descriptor.
     answer(|out| unsafe { sys::cuMemPoolImportFromShareableHandle(out, handle, DESCRIPTOR, 0) })
 }
 
 fn from_pool(pool: sys::CUmemoryPool, size: usize) -> u64 {
-    // SAFETY: a valid out pointer and a live pool.
+    // SAFETY: the out pointer is valid, and the pool is live.
     answer(|out| unsafe { sys::cuMemAllocFromPoolAsync(out, size, pool, ptr::null_mut()) })
 }
 
@@ -54,7 +54,8 @@ fn an_imported_allocation_is_freed_apart_from_the_exported_one() {
         let address = from_pool(exported, 100);
         let descriptor = export(exported).expect("a pool with handles");
         let imported = import(descriptor);
-        // SAFETY: valid out pointers and live handles, and the descriptor is this test's, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, and this test owns the
+        // descriptor, here and below.
         unsafe {
             drop(std::fs::File::from_raw_fd(descriptor));
             assert_ne!(imported, exported);
@@ -93,7 +94,7 @@ fn only_a_pool_made_for_handles_has_any() {
         let pool = pool(sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE);
         assert_eq!(export(pool), Err(INVALID));
         let address = from_pool(pool, 100);
-        // SAFETY: a valid out pointer and a live address.
+        // SAFETY: the out pointer is valid, and the address is live.
         let refused = refusal(|out| unsafe { sys::cuMemPoolExportPointer(out, address) });
         assert_eq!(refused, INVALID);
     });
@@ -104,7 +105,7 @@ fn a_destroyed_current_pool_makes_room_for_the_default_one() {
     Fake::new().here(|control| {
         context();
         let own = pool(DESCRIPTOR);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let current = || answer(|out| sys::cuDeviceGetMemPool(out, 0));
             let default = answer(|out| sys::cuDeviceGetDefaultMemPool(out, 0));
@@ -130,8 +131,8 @@ fn a_managed_pool_takes_nothing_of_the_device_before_it_is_used() {
     Fake::new().here(|control| {
         context();
         let before = free_bytes();
-        // SAFETY: a valid out pointer; the properties begin with the type and what handles it has, then comes where
-        // it is: bindings of different CUDA versions name these fields differently.
+        // SAFETY: the out pointer is valid. The properties begin with the type of memory, the types
+        // of handles and the location, whose names depend on the CUDA version of the bindings.
         let managed = answer(|out| unsafe {
             let mut props: sys::CUmemPoolProps = zeroed();
             (&raw mut props).cast::<[i32; 4]>().write([2, 0, 1, 0]);

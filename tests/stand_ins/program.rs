@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "cudarc's uninitialised buffers and launches are unsafe"
+    reason = "uses uninitialised buffers and launches kernels"
 )]
 
 use std::sync::Arc;
@@ -139,8 +139,8 @@ fn a_captured_graph_owns_its_memory() {
         let run = || {
             let context = CudaContext::new(0)?;
             let stream = context.new_stream()?;
-            // cudarc's events are recorded outside the capture; a capture may not wait for them.
-            // SAFETY: one stream only, so there is nothing to order.
+            // cudarc records its events outside the capture, which may not wait for them. SAFETY:
+            // there is only one stream, so nothing needs to be ordered.
             unsafe { context.disable_event_tracking() };
             let source = stream.clone_htod(&[7_u8; 64])?;
             let mut target = stream.alloc_zeros::<u8>(64)?;

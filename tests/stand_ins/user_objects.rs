@@ -1,6 +1,7 @@
-//! User objects live while a caller, a graph, a clone or an executable graph refers to them.
+//! A user object lives while a caller, a graph, a clone or an executable graph has a reference to
+//! it.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ffi::c_void;
 use std::ptr;
@@ -23,11 +24,11 @@ unsafe extern "C" fn end(data: *mut c_void) {
 
 fn create(references: u32) -> sys::CUuserObject {
     let data = ptr::without_provenance_mut(0xDA7A);
-    // SAFETY: a valid out pointer, and a function of this program.
+    // SAFETY: the out pointer is valid, and the function is this program's.
     answer(|out| unsafe { sys::cuUserObjectCreate(out, data, Some(end), references, 1) })
 }
 
-/// The number of live objects, and the number of those that have ended.
+/// Returns the number of live user objects, and the number of those that have ended.
 fn counts(control: &Control) -> (u64, u32) {
     (control.live("user-object").0, ENDED.load(Ordering::Relaxed))
 }
@@ -37,7 +38,7 @@ fn the_destructor_runs_with_the_last_release() {
     Fake::new().here(|control| {
         context();
         let object = create(2);
-        // SAFETY: live handles, and one that the driver checks.
+        // SAFETY: the handles are live, except for one, which the driver checks.
         unsafe {
             ok(sys::cuUserObjectRetain(object, 1));
             ok(sys::cuUserObjectRelease(object, 2));
@@ -59,7 +60,7 @@ fn a_user_object_without_a_destructor_or_references_is_refused() {
     Fake::new().here(|control| {
         context();
         let data = ptr::null_mut();
-        // SAFETY: valid out pointers.
+        // SAFETY: the out pointers are valid.
         unsafe {
             for code in [
                 refusal(|out| sys::cuUserObjectCreate(out, data, None, 1, 1)),
@@ -78,7 +79,7 @@ fn a_graph_its_clone_and_its_exec_hold_references_of_their_own() {
     Fake::new().here(|control| {
         context();
         let object = create(1);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let graph = answer(|out| sys::cuGraphCreate(out, 0));
             ok(sys::cuGraphRetainUserObject(graph, object, 2, 0));
@@ -101,7 +102,7 @@ fn a_moved_reference_is_the_graph_s_alone() {
     Fake::new().here(|control| {
         context();
         let object = create(1);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let graph = answer(|out| sys::cuGraphCreate(out, 0));
             ok(sys::cuGraphRetainUserObject(graph, object, 1, MOVE));
@@ -122,7 +123,7 @@ fn a_capture_that_nobody_can_end_gives_up_its_graph_s_references() {
     Fake::new().here(|control| {
         context();
         let object = create(1);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let stream = answer(|out| sys::cuStreamCreate(out, 1));
             let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;

@@ -1,6 +1,7 @@
-//! The first versions of calls, which old programs still get when they look up the plain names.
+//! The first versions of calls, which programs built for old CUDA versions still get by the plain
+//! names.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;
@@ -11,10 +12,10 @@ use gpu_leak_tests::fake::Fake;
 
 use super::calls::{MIB, answer, context, free_bytes, ok};
 
-/// Returns a function as a program that was built for CUDA 2.0 gets it.
+/// Looks up a function as a program that was built for CUDA 2.0 does.
 fn first_version(name: &CStr) -> *mut c_void {
     let (old, flags) = (2000, 0);
-    // SAFETY: valid out pointers and a C string.
+    // SAFETY: the out pointers are valid, and the name is a C string.
     answer(|out| unsafe {
         sys::cuGetProcAddress_v2(name.as_ptr(), out, old, flags, ptr::null_mut())
     })
@@ -25,7 +26,7 @@ fn memory_with_addresses_of_32_bits_is_memory_of_the_device() {
     Fake::new().here(|control| {
         context();
         let before = free_bytes();
-        // SAFETY: the signatures of the first versions, and valid out pointers.
+        // SAFETY: the first versions have these signatures, and the out pointers are valid.
         unsafe {
             let allocate: unsafe extern "C" fn(*mut u32, u32) -> CUresult =
                 transmute(first_version(c"cuMemAlloc"));
@@ -51,12 +52,12 @@ fn memory_with_addresses_of_32_bits_is_memory_of_the_device() {
 fn the_first_array_calls_have_narrow_descriptors() {
     Fake::new().here(|control| {
         context();
-        // SAFETY: the signatures of the first versions, and valid pointers.
+        // SAFETY: the first versions have these signatures, and the pointers are valid.
         unsafe {
             type Create = unsafe extern "C" fn(*mut sys::CUarray, *const u32) -> CUresult;
             let flat: Create = transmute(first_version(c"cuArrayCreate"));
             let deep: Create = transmute(first_version(c"cuArray3DCreate"));
-            // These are width, height and depth; 32-bit floats, one channel, no flags.
+            // Width, height and, for the second, depth; 32-bit floats; one channel; no flags.
             let arrays = [
                 answer(|out| flat(out, [10, 2, 0x20, 1].as_ptr())),
                 answer(|out| deep(out, [10, 2, 3, 0x20, 1, 0].as_ptr())),

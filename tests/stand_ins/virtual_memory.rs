@@ -1,6 +1,7 @@
-//! Virtual memory management: ranges, physical memory, its handles and mappings, multicast objects.
+//! Virtual memory management: address ranges, physical memory with its handles and mappings, and
+//! multicast objects.
 
-#![expect(unsafe_code, reason = "calls to the driver's C interface")]
+#![expect(unsafe_code, reason = "calls the driver's C interface")]
 
 use std::mem::zeroed;
 use std::os::fd::FromRawFd as _;
@@ -24,7 +25,8 @@ fn memory_on(device: i32) -> Memory {
         let mut props: sys::CUmemAllocationProp = zeroed();
         props.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         props.requestedHandleTypes = DESCRIPTOR;
-        // A device and its number. Bindings of other CUDA versions name these fields differently.
+        // The location: a device, and its number. The names of these fields depend on the CUDA
+        // version of the bindings.
         (&raw mut props.location)
             .cast::<[i32; 2]>()
             .write([1, device]);
@@ -33,12 +35,12 @@ fn memory_on(device: i32) -> Memory {
 }
 
 fn range(pages: usize) -> u64 {
-    // SAFETY: a valid out pointer.
+    // SAFETY: the out pointer is valid.
     answer(|out| unsafe { sys::cuMemAddressReserve(out, pages * PAGE, 0, 0, 0) })
 }
 
 fn map(address: u64, memory: Memory) {
-    // SAFETY: the driver checks both.
+    // SAFETY: the driver checks the range and the handle.
     ok(unsafe { sys::cuMemMap(address, PAGE, 0, memory, 0) });
 }
 
@@ -48,7 +50,7 @@ fn release(memory: Memory) -> CUresult {
 }
 
 fn retain(address: u64) -> Memory {
-    // SAFETY: a valid out pointer, and a mapped address.
+    // SAFETY: the out pointer is valid, and memory is mapped at the address.
     answer(|out| unsafe { sys::cuMemRetainAllocationHandle(out, address as *mut _) })
 }
 
@@ -112,7 +114,7 @@ fn an_import_is_a_second_handle_of_the_same_memory() {
     Fake::new().here(|control| {
         context();
         let memory = memory_on(0);
-        // SAFETY: valid out pointers and live handles, here and below.
+        // SAFETY: the out pointers are valid and the handles are live, here and below.
         unsafe {
             let shared = answer(|out: *mut i32| {
                 sys::cuMemExportToShareableHandle(out.cast(), memory, DESCRIPTOR, 0)
@@ -138,7 +140,8 @@ fn a_multicast_object_keeps_what_is_bound_to_it() {
     Fake::new().devices(2).here(|control| {
         context_of(1);
         context();
-        // SAFETY: valid out pointers and live handles; zero is a valid value of every field, here and below.
+        // SAFETY: the out pointers are valid and the handles are live; zero is a valid value of
+        // every field, here and below.
         unsafe {
             let mut props: sys::CUmulticastObjectProp = zeroed();
             (props.numDevices, props.size) = (2, PAGE);
@@ -168,7 +171,8 @@ fn memory_is_mapped_into_a_sparse_array_by_its_handle() {
     Fake::new().here(|_| {
         context();
         let memory = memory_on(0);
-        // `CUarrayMapInfo`: the operation, which is to map, and the memory handle.
+        // `CUarrayMapInfo`. Word 7 is the operation, where 1 maps memory. Word 8 is the memory
+        // handle.
         let mut map = [0_u64; 12];
         (map[7], map[8]) = (1, memory);
         // SAFETY: the description is as long as the driver reads, and the handles are checked.

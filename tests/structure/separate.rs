@@ -1,5 +1,6 @@
-//! The separate workspaces, which `cargo test` does not compile. Their lock files contain what this
-//! project's packages depend on, and the renderers' fuzz target compiles all files that they use.
+//! The separate workspaces, which `cargo test` does not compile. Their lock files contain the
+//! dependencies of this project's packages, and the renderers' fuzz target compiles all files that
+//! the renderers use.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +18,7 @@ const PACKAGES: [(&str, &str); 6] = [
     ("gpu-leak-interpose", "harness/interpose"),
 ];
 
-/// Returns the packages of this project that are dependencies in a manifest.
+/// Returns the packages that are dependencies in a manifest.
 fn needed(manifest: &str) -> BTreeSet<&str> {
     let sections = manifest.split("\n[").filter(|section| {
         let title = section.lines().next().unwrap_or_default();
@@ -28,7 +29,8 @@ fn needed(manifest: &str) -> BTreeSet<&str> {
     names.filter(|name| name.starts_with("gpu-leak-")).collect()
 }
 
-/// Returns those that are dependencies of `package` in a lock file; `None` if it lacks `package`.
+/// Returns the dependencies of `package` in a lock file, or `None` if the file does not contain
+/// `package`.
 fn locked<'lock>(lock: &'lock str, package: &str) -> Option<BTreeSet<&'lock str>> {
     let head = format!("name = \"{package}\"\n");
     let entry = lock

@@ -1,9 +1,9 @@
 //! Whole test suites in one process: many checks at once, checked tests beside unchecked ones, and
-//! tests that share what they create once.
+//! tests that share resources.
 //!
-//! The suites are ignored. Tests beside them run each in a separate process, on the embedded device
-//! and on a GPU if there is one. A run is repeated a few times, or a hundred times if there is a
-//! GPU or `SUITE_RUNS` says 100.
+//! The suites are ignored. Tests beside them run each suite in a separate process, on the embedded
+//! device and on a GPU if there is one. They repeat each run a few times, or a hundred times if
+//! there is a GPU. `SUITE_RUNS` sets another number.
 
 mod many;
 mod runners;
@@ -19,12 +19,12 @@ use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::gpu;
 
-/// Tells a suite's process which device to use.
+/// The variable that tells a suite's process which device to use.
 const DEVICE: &str = "SUITE_DEVICE";
-/// Tells a suite's process to create the device before the first check.
+/// The variable that tells a suite's process to create the device before the first check.
 const WARM: &str = "SUITE_WARM";
 
-/// The device that the tests of a suite share, created when it is first needed.
+/// Returns the device that the tests of a suite share. The first call creates it.
 fn device() -> &'static Device {
     static SHARED: OnceLock<Device> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -44,7 +44,7 @@ fn the_device_and_its_plans() {
     }
 }
 
-/// Allocates a tensor of this number of blocks of 512 bytes, the allocator's unit.
+/// Allocates a tensor of `blocks` times 512 bytes, which is the allocator's unit.
 fn take(blocks: usize) -> Result<Tensor> {
     Tensor::zeros([blocks * BLOCK / size_of::<f32>()], device())
 }
@@ -59,14 +59,15 @@ fn devices() -> &'static [&'static str] {
     }
 }
 
-/// Returns how many times to run a suite: `few` times unless a GPU or a variable asks for more.
+/// Returns how many times to run a suite: `few` times, unless there is a GPU or the variable is
+/// set.
 fn runs(few: u64) -> u64 {
     let asked = env::var("SUITE_RUNS").ok();
     let asked = asked.map(|runs| runs.parse().expect("SUITE_RUNS is a number"));
     asked.unwrap_or(if gpu::is_present() { 100 } else { few })
 }
 
-/// Runs the suite of this module, whose device is created before its first check.
+/// Runs the suite of this module, in a process that creates the device before the first check.
 fn run_warm(module: &str, threads: u32, device: &str, variables: &[(&str, &str)]) -> Checked {
     let run = Run::of_all(module, threads)
         .env(DEVICE, device)

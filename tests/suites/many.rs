@@ -1,5 +1,5 @@
-//! Sixty-four parallel checks at once, each with its own threads. Half of them leak, by a plan that
-//! the parent knows: every verdict is correct to the byte.
+//! Sixty-four parallel checks at once, each with its own threads. Half of them leak, according to a
+//! plan that the parent knows. Every verdict is correct to the byte.
 
 use std::env;
 use std::thread;
@@ -50,7 +50,7 @@ fn number(name: &str) -> u64 {
     name[1..].parse().expect("a number behind the t")
 }
 
-/// The allocations of a worker: the number of blocks each time, and whether they stay.
+/// Returns the allocations of a worker: for each, the number of blocks, and whether they stay.
 fn plan(seed: u64, test: u64, worker: u64) -> Vec<(usize, bool)> {
     let mut random = Random(seed << 32 | test << 8 | worker);
     let leaks = test.is_multiple_of(2);
@@ -58,7 +58,8 @@ fn plan(seed: u64, test: u64, worker: u64) -> Vec<(usize, bool)> {
     (0..steps)
         .map(|step| {
             let blocks = 1 + random.below(64);
-            // This is the first worker's first step, so that every second test leaks something.
+            // The first worker's first step always leaks, so that every test that should leak does
+            // so.
             let stays = leaks && (worker + step == 0 || random.below(4) == 0);
             (blocks, stays)
         })

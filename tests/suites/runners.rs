@@ -1,6 +1,6 @@
-//! The suite of forty tests under cargo-nextest: one process for each test, attempts, repetitions,
-//! and an archive that runs elsewhere give the same verdicts as libtest, with the same
-//! configuration.
+//! The suite of forty tests under cargo-nextest. With a process for each test, with attempts and
+//! repetitions, and from an archive that runs elsewhere, the verdicts are the same as under libtest
+//! with the same configuration.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,18 +14,18 @@ use gpu_leak_tests::nextest::Nextest;
 use super::shared::{LEAKING, LEAKS, SUITE, TESTS, plans};
 use super::{DEVICE, devices};
 
-/// Every test runs, even after one that fails.
+/// A nextest configuration in which every test runs, even after a failure.
 const CONFIG: &str = "[profile.default]\nfail-fast = false\n";
 /// nextest's exit code if a test failed.
 const FAILED: i32 = 100;
 
-/// Selects the tests of the suite whose names have this prefix.
+/// Prepares a run of those tests of the suite whose names have this prefix.
 fn suite(beginning: &str) -> Option<Nextest> {
     let filter = format!("test(/^{SUITE}::{beginning}/)");
     Nextest::of_this_program("suites", &filter, CONFIG)
 }
 
-/// Returns, by name, how many times the tests had this verdict.
+/// Returns, for each test, how many times it had this verdict.
 fn by_status(checked: &Checked, status: CheckStatus) -> BTreeMap<&str, usize> {
     let mut tests = BTreeMap::new();
     let reports = checked.reports.iter();
@@ -82,7 +82,7 @@ fn one_true_leak_fails_under_nextest_and_each_attempt_is_judged() {
         let leaked = by_status(&checked, CheckStatus::Found(FindingKind::Leaked));
         let attempts = if code == FAILED { 2 } else { 1 };
         assert_eq!(leaked, BTreeMap::from([(LEAKING, attempts)]), "{story}");
-        // These are the other nine tests, and the attempt that did not leak.
+        // The reports are those of the other tests and of both attempts of the leaking one.
         assert_eq!(checked.reports.len(), 11, "{story}");
     }
 }
@@ -102,7 +102,8 @@ fn a_stress_run_gives_the_same_verdict_each_time() {
     assert_eq!(first_use, BTreeMap::from([("t16", 3)]), "{story}");
 }
 
-/// Creates a workspace with this layout that contains only the configuration of checks.
+/// Creates a workspace with the layout of this one, which contains only the configuration of
+/// checks.
 fn copied_workspace(directory: &Path) {
     let package = directory.join("tests");
     fs::create_dir_all(&package).expect("a directory");
@@ -127,7 +128,7 @@ fn an_archive_that_runs_elsewhere_reads_the_configuration_there_as_libtest_does(
         let story = checked.story();
         assert!(checked.child.status.success(), "{story}");
         let report = checked.report();
-        // The remaining bytes are within the tolerance of that file.
+        // What the test leaves is within the tolerance that the copied file sets.
         assert_eq!(report.status, CheckStatus::Clean, "{story}");
         let notes = report.notes.join("\n");
         assert!(

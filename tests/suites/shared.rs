@@ -1,5 +1,5 @@
-//! Forty tests that share a device, a cuBLAS handle and a cache of plans, each created by the test
-//! that needs it first.
+//! Forty tests that share a device, a cuBLAS handle and a cache of plans. The test that first needs
+//! one of these creates it.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,7 +13,7 @@ use gpu_leak_tests::child::Run;
 
 use super::{DEVICE, WARM, device, devices};
 
-/// Tells one test of the suite to leak.
+/// The variable that makes the test [`LEAKING`] leak.
 pub(super) const LEAKS: &str = "SUITE_LEAKS";
 pub(super) const LEAKING: &str = "t17";
 pub(super) const TESTS: usize = 40;
@@ -43,7 +43,7 @@ suite!(
 
 static CACHE: Mutex<BTreeMap<usize, Tensor>> = Mutex::new(BTreeMap::new());
 
-/// Returns the plan for a width. There is one for each width, kept for good.
+/// Returns the plan for a width. The cache keeps one plan for each width for good.
 fn plan(number: usize) -> Result<Tensor> {
     let width = 64 * (number % PLANS + 1);
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ fn plan(number: usize) -> Result<Tensor> {
     Ok(made)
 }
 
-/// Creates what a warm-up needs: every plan, and the handle with which the plans are used.
+/// Creates every plan, and the handle that uses the plans. Called by a warm-up.
 pub(super) fn fill_the_cache() -> Result<()> {
     (0..PLANS).try_for_each(|number| works_with(number).map(drop))
 }
@@ -74,7 +74,7 @@ fn works(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether the leaking test leaks. If it is told to leak `once`, only its first attempt does.
+/// Whether the leaking test leaks. With the value `once`, only its first attempt does.
 fn leaks() -> bool {
     match env::var(LEAKS).as_deref() {
         Ok("once") => env::var("NEXTEST_ATTEMPT").is_ok_and(|attempt| attempt == "1"),
@@ -93,7 +93,7 @@ fn run(device: &str, variables: &[(&str, &str)]) -> Checked {
     checked
 }
 
-/// Returns the allocator's blocks that are reported as first use, one for each plan.
+/// Returns the findings about blocks of the allocator as first use. There is one for each plan.
 pub(super) fn plans(report: &Report) -> impl Iterator<Item = &Finding> {
     let findings = report.findings.iter();
     findings.filter(|finding| {

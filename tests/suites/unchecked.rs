@@ -13,9 +13,9 @@ use super::{BLOCK, devices, report, run_warm, runs, take};
 
 /// The number of times that the bodies of checked tests have run.
 static BODIES: AtomicU64 = AtomicU64::new(0);
-/// The runs of tests with a leak, which are confirmed by a second run, and of the other tests.
+/// The number of runs of all checked tests. A second run confirms each leak.
 const ALL_BODIES: u64 = 2 * LEAKING.len() as u64 + CLEAN.len() as u64;
-/// After this time, the other tests have failed and there is nothing to wait for.
+/// The maximum time to wait. After it, the checked tests must have failed.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 const CLEAN: [&str; 3] = ["takes_and_frees", "frees_on_a_thread", "uses_a_pool"];
@@ -29,7 +29,7 @@ const LEAKING: [&str; 7] = [
     "leaks_in_a_blocking_task",
 ];
 
-/// Allocates as long as checked tests run, and also leaves something.
+/// Allocates for as long as checked tests run, and also leaves something.
 fn allocates() {
     static KEPT: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
     let start = Instant::now();
@@ -65,7 +65,7 @@ mod suite {
 
     unchecked!(u0 u1 u2 u3 u4 u5 u6 u7 u8 u9);
 
-    /// Counts a run of a body when dropped, even if the body ends early.
+    /// Counts a run of a body when it is dropped, even if the body ends early.
     struct Body;
 
     impl Drop for Body {

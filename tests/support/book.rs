@@ -1,5 +1,5 @@
-//! The pages of the book that have samples in Rust. As documentation of these modules, the samples
-//! are compiled.
+//! The pages of the book that contain samples in Rust. They are the documentation of these modules,
+//! so that rustdoc compiles the samples.
 
 #[doc = include_str!("../../docs/first-steps.md")]
 mod first_steps {}

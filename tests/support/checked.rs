@@ -1,4 +1,4 @@
-//! A checked test in a separate process, and the report that it wrote.
+//! Runs a checked test in a separate process, and reads the report that it wrote.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::published::assert_published;
 pub struct Checked {
     /// The process that ran the test.
     pub child: Child,
-    /// The reports of its checks, in the order in which the checks ended.
+    /// The reports of the checks, in the order in which the checks ended.
     pub reports: Vec<Report>,
     /// The memory that was freed after the verdict.
     pub late: Vec<Late>,
@@ -28,7 +28,8 @@ impl Checked {
     ///
     /// # Panics
     ///
-    /// Panics if there is none or more than one. The message contains the output of the process.
+    /// Panics if there is no report or more than one. The message contains the output of the
+    /// process.
     #[must_use]
     pub fn report(&self) -> &Report {
         let [report] = &self.reports[..] else {
@@ -37,7 +38,7 @@ impl Checked {
         report
     }
 
-    /// Fails unless the test passed with this verdict and without a message about it.
+    /// Fails unless the test passed and all its checks were clean.
     ///
     /// # Panics
     ///
@@ -49,7 +50,7 @@ impl Checked {
         }
     }
 
-    /// The output of the process, for the message of a test.
+    /// The output of the process, for the message of an assertion.
     #[must_use]
     pub fn story(&self) -> String {
         format!(

@@ -1,10 +1,10 @@
-//! Runs one test of this program in a separate process, so that its outcome and its output can be
-//! examined. A test that must fail is `#[ignore]`d and run by another one.
+//! Runs one test of this program in a separate process, so that another test can examine its
+//! outcome and its output. A test that must fail is `#[ignore]`d, and another test runs it.
 
 use std::ffi::OsStr;
 use std::process::{Command, ExitStatus, Output};
 
-/// Variables that would make a child's outcome depend on where its parent runs.
+/// Variables that would make the outcome of a child depend on where its parent runs.
 const AMBIENT: [&str; 6] = [
     "CI",
     "GPU_LEAK_CHECK",
@@ -58,7 +58,7 @@ pub fn run(test: &str) -> Child {
     Run::of(test).run()
 }
 
-/// A child before it starts.
+/// A child that has not been started yet.
 #[derive(Debug)]
 pub struct Run {
     test: String,
@@ -109,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Lets libtest run several tests at once, so that no check knows that it is alone.
+    /// Lets libtest run several tests at once, so that no check can assume that it runs alone.
     #[must_use]
     pub fn in_company(mut self) -> Self {
         self.threads = 2;

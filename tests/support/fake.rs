@@ -1,9 +1,9 @@
-//! A simulated machine with a GPU: the stand-in for libcuda, where a child process's loader finds
-//! it first.
+//! A simulated machine with a GPU: a directory with the stand-in for libcuda, where a child
+//! process's loader looks first.
 
 #![expect(
     unsafe_code,
-    reason = "the stand-in's own functions are reached by symbol"
+    reason = "calls the functions of the stand-in by their symbols"
 )]
 
 use std::ffi::{CString, OsString, c_char};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::child::Run;
 
-/// The names by which programs look for the driver: its own, and a toolkit's.
+/// The names by which programs look for the driver: the driver's own, and that of a toolkit.
 const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
 /// The name by which programs look for cuBLAS, which they open when they first need it.
@@ -58,7 +58,7 @@ impl Fake {
         }
     }
 
-    /// Adds cuBLAS, which provides only handles.
+    /// Adds the stand-in for cuBLAS, which provides only handles.
     #[must_use]
     pub fn with_cublas(self) -> Self {
         link(
@@ -86,7 +86,7 @@ impl Fake {
         self
     }
 
-    /// Adds a fault from the start, in the syntax of the driver's `fault` module:
+    /// Adds a fault from the start, in the syntax of the driver's `fault` module, such as
     /// `fail:cuMemFree_v2=1@3`.
     #[must_use]
     pub fn fault(mut self, word: &str) -> Self {
@@ -174,12 +174,12 @@ pub fn built(name: &str) -> PathBuf {
     library
 }
 
-/// Gives a library a new name: with a symbolic link, stacks would contain the stand-in's own name,
-/// and CUDA's frames are recognised by the names of their libraries.
+/// Gives a library a new name. This is not a symbolic link, because stacks would then contain the
+/// stand-in's own name, and the harness recognises CUDA's frames by the names of their libraries.
 fn link(library: &Path, name: &Path) {
     if fs::hard_link(library, name).is_err() {
-        // The temporary directory is on another file system. There is one copy for all names,
-        // because two files would be two libraries with separate state.
+        // The temporary directory is on another file system. All names share one copy, because two
+        // files would be two libraries with separate state.
         let copy = name.with_file_name(library.file_name().expect("a library's name"));
         if !copy.exists() {
             fs::copy(library, &copy).expect("a copy in a fresh directory");
@@ -188,37 +188,37 @@ fn link(library: &Path, name: &Path) {
     }
 }
 
-/// The driver's own view and controls, inside a child process that runs on a [`Fake`].
+/// Inspects and controls the driver, inside a child process that runs on a [`Fake`].
 #[derive(Debug)]
 pub struct Control {
     library: libloading::Library,
 }
 
 impl Control {
-    /// Returns the driver of this process; `None` if it is not the stand-in.
+    /// Returns the driver of this process, or `None` if it is not the stand-in.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         // SAFETY: the stand-in has no constructors, and a real libcuda may be loaded like this.
         let library = unsafe { libloading::Library::new("libcuda.so.1") }.ok()?;
-        // SAFETY: only its existence is checked.
+        // SAFETY: the function is not called.
         unsafe { library.get::<extern "C" fn() -> u32>(b"fake_cuda_contexts_made") }.ok()?;
         Some(Self { library })
     }
 
     fn function<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: every caller below names a function of the stand-in with the signature it has there.
+        // SAFETY: every caller below passes the type that the function has in the stand-in.
         *unsafe { self.library.get::<F>(name.as_bytes()) }.expect("a function of the stand-in")
     }
 
-    /// Returns how many objects of a kind are live, and their bytes; the names of kinds are in the
-    /// driver's `control` module.
+    /// Returns how many objects of a kind are live, and their bytes. The driver's `control` module
+    /// defines the names of kinds.
     #[must_use]
     pub fn live(&self, kind: &str) -> (u64, u64) {
         let kind = text(kind);
         let mut bytes = 0;
         let live: unsafe extern "C" fn(*const c_char, *mut u64) -> u64 =
             self.function("fake_cuda_live");
-        // SAFETY: a C string and a local variable, which both outlive the call.
+        // SAFETY: the pointers are to a C string and a local variable, which both outlive the call.
         let count = unsafe { live(kind.as_ptr(), ptr::from_mut(&mut bytes)) };
         (count, bytes)
     }
@@ -251,8 +251,7 @@ impl Control {
         assert_eq!(poison(context), 0, "no such context");
     }
 
-    /// Blocks until a thread is held by `delay:NAME`: its call has taken effect and has not
-    /// returned yet.
+    /// Blocks until `delay:NAME` holds a thread, whose call has taken effect but has not returned.
     pub fn wait_held(&self, name: &str) {
         self.call("fake_cuda_wait_held", name);
     }
@@ -265,7 +264,7 @@ impl Control {
     fn call(&self, function: &str, argument: &str) {
         let argument = text(argument);
         let call: unsafe extern "C" fn(*const c_char) = self.function(function);
-        // SAFETY: a C string that outlives the call.
+        // SAFETY: the argument is a C string that outlives the call.
         unsafe { call(argument.as_ptr()) };
     }
 }

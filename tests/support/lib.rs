@@ -13,7 +13,7 @@ pub mod nextest;
 pub mod published;
 pub mod random;
 
-/// Prints that something was not tested and why, even if the test passes.
+/// Prints, even if the test passes, why something was not tested.
 ///
 /// # Panics
 ///

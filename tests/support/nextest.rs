@@ -1,4 +1,4 @@
-//! Runs cargo-nextest on the current program, without building anything.
+//! Runs cargo-nextest on this program, without building anything.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::checked::{self, Checked};
 use crate::child::{self, Child};
 
-/// A run of nextest before it starts, with a directory of its own.
+/// A run of nextest that has not been started yet, with a directory of its own.
 #[derive(Debug)]
 pub struct Nextest {
     directory: TempDir,
@@ -20,8 +20,9 @@ pub struct Nextest {
 }
 
 impl Nextest {
-    /// Prepares a run of the ignored tests that `filter` selects in this program, the test target
-    /// `target`, with a nextest configuration. None, with a message, if nextest is not installed.
+    /// Prepares a run of the ignored tests that `filter` selects in this program, with the nextest
+    /// configuration `config`. `target` is the test target of this program. If nextest is not
+    /// installed, prints a message and returns `None`.
     ///
     /// # Panics
     ///
@@ -130,7 +131,7 @@ fn metadata() -> Value {
             "metadata",
             "--format-version=1",
             "--offline",
-            // Dependencies for other systems were never downloaded.
+            // Excludes dependencies for other systems, which were never downloaded.
             "--filter-platform=host-tuple",
             "--manifest-path",
         ])

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Fails unless each line of the run file at `path` is valid under the published schema.
+/// Validates each line of the run file at `path` against the published schema.
 ///
 /// # Panics
 ///

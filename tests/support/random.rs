@@ -1,4 +1,4 @@
-//! Repeatable random numbers, for tests that do not use proptest.
+//! Reproducible random numbers, for tests that do not use proptest.
 
 /// A [SplitMix64](https://prng.di.unimi.it/splitmix64.c) generator.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
-//! The compiler's messages for each wrong use of the attribute: one message, at the right place.
+//! The compiler's messages for wrong uses of the attribute: one for each, at the right place.
 //!
-//! `TRYBUILD=overwrite cargo test -p gpu-leak-ui` writes the `.stderr` files. They belong to the
-//! toolchain that `rust-toolchain.toml` pins.
+//! `TRYBUILD=overwrite cargo test -p gpu-leak-ui` writes the `.stderr` files. Their contents depend
+//! on the toolchain, which `rust-toolchain.toml` pins.
 #![cfg(unix)]
 
 use std::env;

@@ -1,4 +1,4 @@
-//! Vulkan on a machine with CUDA, whose driver the Vulkan driver may use for itself.
+//! Vulkan on a machine with CUDA. The Vulkan driver may use CUDA's driver for its own purposes.
 
 use std::ffi::c_uint;
 use std::mem;
@@ -16,15 +16,15 @@ use super::WORKS;
 
 /// Loads the stand-in for CUDA's driver.
 fn cuda() -> Library {
-    // SAFETY: the stand-in has no initialisers.
+    // SAFETY: the stand-in has no constructors.
     unsafe { Library::new("libcuda.so.1") }.expect("the stand-in")
 }
 
 /// Initialises CUDA's driver as NVIDIA's Vulkan driver does for ray tracing: through a function
-/// that cannot be looked up.
+/// that the harness does not see.
 fn initialises_cuda_in_private() {
     let library = UnixLibrary::from(cuda()).into_raw();
-    // SAFETY: the library stays open, and the function has this type and no conditions.
+    // SAFETY: the library stays open, and the function has this type and no preconditions.
     let result = unsafe {
         let found = real_symbol(library, c"cuInit");
         mem::transmute::<*const (), unsafe extern "C" fn(c_uint) -> c_uint>(found)(0)
@@ -62,7 +62,7 @@ fn may_use_cuda_itself() {
 }
 
 fn run(test: &str) -> Option<Checked> {
-    // NVIDIA's driver for Vulkan cannot use a stand-in for CUDA's.
+    // NVIDIA's Vulkan driver cannot use the stand-in for CUDA's driver.
     let is_possible = is_present() && !gpu().is_nvidias();
     is_possible.then(|| checked::finish(Fake::new().run(&format!("beside_cuda::{test}"))))
 }

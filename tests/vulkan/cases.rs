@@ -1,5 +1,5 @@
 //! Leaks of real programs that use Vulkan. Each is reproduced in a few lines and named after its
-//! report, next to the same code with the mistake corrected.
+//! report. The same code with the mistake corrected is next to it.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,20 +17,20 @@ use super::{WORKS, found_with, is_clean};
 /// An expected finding: kind, count, bytes and line.
 type Expected = (Kind, u64, u64, Code);
 
-/// A file, and the beginning of the line.
+/// A file, and the beginning of a line in it.
 type Code = (&'static str, &'static str);
 
 const THIS: &str = "tests/vulkan/cases.rs";
 const SUPPORT: &str = "tests/vulkan/support/lib.rs";
 
-/// Runs a test that leaks, and fails unless its check found exactly this, at these lines.
+/// Runs a test that leaks. Fails unless its check found exactly the expected leaks, at these lines.
 #[track_caller]
 fn found_at(test: &str, expected: &[Expected]) -> Option<Checked> {
     let amounts: Vec<_> = expected
         .iter()
         .map(|&(kind, count, bytes, _)| (kind, count, bytes))
         .collect();
-    // This is enough time to search for holders on any machine.
+    // Gives the search for holders enough time on any machine.
     let variables = [("GPU_LEAK_CHECK_HELD_BY", "600s")];
     let checked = found_with(test, &amounts, &variables)?;
     for (finding, (_, _, _, code)) in checked.report().findings.iter().zip(expected) {
@@ -58,7 +58,7 @@ fn line_of((file, code): Code) -> (&'static str, u32) {
     (file, line)
 }
 
-/// Fails unless each finding says that its resource ended like this.
+/// Fails unless each finding says that its resource ended in this way.
 #[track_caller]
 fn assert_ended(checked: &Checked, how: &str) {
     for finding in &checked.report().findings {
@@ -74,7 +74,7 @@ enum Program {
     Corrected,
 }
 
-/// A block of memory whose ranges an allocator hands out.
+/// A block of memory, whose ranges an allocator hands out.
 struct Block {
     memory: vk::DeviceMemory,
     /// The free ranges, by address.
@@ -104,7 +104,8 @@ impl Block {
         range
     }
 
-    /// Joins a range with the free ranges beside it. The mistake skips the one at the end.
+    /// Joins a range with the free ranges beside it. With the mistake, it does not join the last
+    /// range.
     fn deallocate(&mut self, range: Range<u64>) {
         self.free.push(range);
         self.free.sort_by_key(|free| free.start);
@@ -117,10 +118,10 @@ impl Block {
         }
     }
 
-    /// Frees the memory if no range of it is in use.
+    /// Frees the memory if none of its ranges is in use.
     fn clean_up(self, gpu: &Gpu) {
         if let [_] = self.free[..] {
-            // SAFETY: nothing uses it.
+            // SAFETY: nothing uses the memory.
             unsafe { gpu.device.free_memory(self.memory, None) };
         }
     }
@@ -144,9 +145,10 @@ fn drops_an_allocator_with_a_block() {
     uses_an_allocator(Program::AsReported);
 }
 
-/// An allocator did not join the last free range of a block with the others. Therefore the block
-/// was never free as a whole, and the device was destroyed before its memory.
-/// <https://github.com/gfx-rs/wgpu/issues/1404>, <https://github.com/zakarumych/gpu-alloc/issues/48>
+/// An allocator did not join the last free range of a block with the others. The block was
+/// therefore never free as a whole, and the device was destroyed before the block's memory was
+/// freed. <https://github.com/gfx-rs/wgpu/issues/1404>,
+/// <https://github.com/zakarumych/gpu-alloc/issues/48>
 #[test]
 fn wgpu_1404_a_block_that_its_allocator_takes_for_used() {
     let code = (THIS, "let memory = unsafe { gpu.device.allocate_memory(");
@@ -168,7 +170,7 @@ fn wgpu_1404_corrected() {
     is_clean("cases::drops_an_allocator_that_joins_all_ranges");
 }
 
-/// The side of a square texture of four bytes for each texel.
+/// The side length of a square texture with four bytes for each texel.
 const SIDE: u32 = 64;
 const TEXTURE: u64 = 4 * SIDE as u64 * SIDE as u64;
 
@@ -183,7 +185,7 @@ impl StagingBuffer {
         let info = vk::BufferCreateInfo::default()
             .size(TEXTURE)
             .usage(vk::BufferUsageFlags::TRANSFER_SRC);
-        // SAFETY: handles of this device; the parameters live as long as the calls.
+        // SAFETY: the handles belong to this device; the parameters live as long as the calls.
         unsafe {
             let buffer = gpu.device.create_buffer(&info, None).expect(WORKS);
             let memory = gpu.allocate(gpu.device.get_buffer_memory_requirements(buffer));
@@ -194,7 +196,7 @@ impl StagingBuffer {
     }
 
     fn free(self, gpu: &Gpu) {
-        // SAFETY: nothing uses them.
+        // SAFETY: nothing uses the buffer and its memory.
         unsafe {
             gpu.device.destroy_buffer(self.buffer, None);
             gpu.device.free_memory(self.memory, None);
@@ -211,7 +213,7 @@ fn check_bounds(origin: u32) -> Result<(), OutOfBounds> {
     }
 }
 
-/// Writes a texture's worth of texels, beginning at `origin`. The copy itself is omitted.
+/// Writes the texels of a whole texture, beginning at `origin`. The copy itself is omitted.
 fn write_texture(gpu: &Gpu, origin: u32, program: Program) -> Result<(), OutOfBounds> {
     if program == Program::Corrected {
         check_bounds(origin)?;
@@ -246,7 +248,7 @@ fn wgpu_2961_a_staging_buffer_on_an_error_path() {
     let Some(checked) = found_at(test, &expected) else {
         return;
     };
-    // The write within the bounds freed the other buffer.
+    // The write within the bounds freed its own buffer.
     let finding = &checked.report().findings[0];
     let amounts = (finding.allocated, finding.freed);
     assert_eq!(amounts, (2, 1), "{}", checked.story());
@@ -282,7 +284,7 @@ impl SharedDevice {
 
 impl Drop for SharedDevice {
     fn drop(&mut self) {
-        // SAFETY: nothing of the device is left but the pool.
+        // SAFETY: only the pool is left on the device.
         unsafe {
             self.device.destroy_command_pool(self.pool, None);
             self.device.destroy_device(None);
@@ -311,7 +313,7 @@ impl CommandBuffer {
 
 impl Drop for CommandBuffer {
     fn drop(&mut self) {
-        // SAFETY: it was never submitted.
+        // SAFETY: the command buffer was never submitted.
         unsafe {
             self.of
                 .device
@@ -320,13 +322,13 @@ impl Drop for CommandBuffer {
     }
 }
 
-/// Runs something on a separate device, and releases that device.
+/// Runs a module on a separate device, and releases that device.
 fn runs_a_module(instance: &ash::Instance, physical: vk::PhysicalDevice, program: Program) {
     let device = SharedDevice::open(instance, physical);
     let commands = CommandBuffer::new(&device);
     let of_the_submission = commands.clone();
     match program {
-        // This is a reference that nobody releases.
+        // Nothing releases this reference.
         Program::AsReported => mem::forget(of_the_submission),
         Program::Corrected => drop(of_the_submission),
     }
@@ -339,8 +341,8 @@ fn leaves_a_command_buffer() {
     runs_a_module(&gpu().instance, gpu().physical, Program::AsReported);
 }
 
-/// At the end of a program, a command buffer was alive and, because it keeps its device, so was the
-/// device. <https://github.com/iree-org/iree/issues/10505>
+/// At the end of a program, a command buffer was still alive. Because a command buffer keeps its
+/// device, the device was alive too. <https://github.com/iree-org/iree/issues/10505>
 #[test]
 fn iree_10505_a_command_buffer_and_its_device() {
     let expected = [
@@ -358,10 +360,10 @@ const COMMAND_BUFFER: Code = (
     "let made = unsafe { of.device.allocate_command_buffers(",
 );
 
-/// Runs the whole program, with its own instance.
+/// Runs the whole program, with an instance of its own.
 fn runs_a_module_and_exits(program: Program) {
     let instance = gpu_leak_vulkan_tests::instance(&gpu().entry).expect(WORKS);
-    // SAFETY: against the rules if the device is alive, as in the report.
+    // SAFETY: this violates Vulkan's rules if the device is still alive, as in the report.
     unsafe {
         let physical = instance.enumerate_physical_devices().expect(WORKS)[0];
         runs_a_module(&instance, physical, program);
@@ -376,12 +378,13 @@ fn exits_with_a_command_buffer() {
     runs_a_module_and_exits(Program::AsReported);
 }
 
-/// The same, but the instance is destroyed, as in the report. The command buffer is not a separate
+/// As above, but the instance is destroyed, as in the report. The command buffer is not a separate
 /// finding, because the end of its pool would have freed it.
 #[test]
 fn iree_10505_a_device_at_the_end_of_its_instance() {
     if is_present() && gpu().is_nvidias() {
-        // NVIDIA's driver crashes in `vkDestroyInstance` while a device is alive, even without us.
+        // NVIDIA's driver crashes in `vkDestroyInstance` while a device is alive, even without the
+        // harness.
         return;
     }
     let expected = [
@@ -405,16 +408,16 @@ fn iree_10505_corrected() {
     is_clean("cases::exits_without_a_command_buffer");
 }
 
-/// An allocator that every part of a renderer shares.
+/// An allocator that all parts of a renderer share.
 struct Allocator {
     gpu: Gpu,
     memory: vk::DeviceMemory,
 }
 
-/// The owners of the allocator that outlive the renderer.
+/// The clones of the allocator that outlive the renderer.
 static WORLD: Mutex<Vec<Arc<Allocator>>> = Mutex::new(Vec::new());
 
-/// The number of clones that were left in the report.
+/// The number of clones that were left according to the report.
 const CLONES: usize = 8;
 
 fn shuts_a_renderer_down(program: Program) {
@@ -429,11 +432,11 @@ fn shuts_a_renderer_down(program: Program) {
     if program == Program::Corrected {
         world.clear();
     }
-    // As in the report, the device is not destroyed while a clone could still free its memory.
+    // As in the report, the device is not destroyed while a clone of its allocator exists.
     let Ok(Allocator { gpu, memory }) = Arc::try_unwrap(allocator) else {
         return;
     };
-    // SAFETY: nothing uses it.
+    // SAFETY: nothing uses the memory.
     unsafe { gpu.device.free_memory(memory, None) };
     gpu.close();
 }
@@ -445,7 +448,7 @@ fn shuts_down_before_the_world() {
     shuts_a_renderer_down(Program::AsReported);
 }
 
-/// Clones of the allocator that outlived the renderer kept its memory, device and instance.
+/// Clones of the allocator outlived the renderer, and kept its memory, device and instance.
 /// <https://github.com/matiaszanolli/ByroRedux/issues/927>
 #[test]
 fn byroredux_927_clones_of_the_allocator_at_shutdown() {
@@ -473,7 +476,7 @@ fn byroredux_927_clones_of_the_allocator_at_shutdown() {
             panic!("{story}");
         };
         let name = holder.root.name.as_deref();
-        // The two blocks are the vector's buffer, and the allocation that the `Arc`s share.
+        // The two blocks are the buffer of the vector and the allocation that the `Arc`s share.
         let wanted = (HolderKind::Static, Some("vulkan::cases::WORLD"), 2);
         assert_eq!((holder.root.kind, name, holder.blocks), wanted, "{story}");
     }

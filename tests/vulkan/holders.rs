@@ -1,4 +1,4 @@
-//! The places that still lead to a leak. The driver's own memory is not a valid answer.
+//! The places that still lead to a leak. The driver's own memory must not be one of them.
 
 use std::sync::OnceLock;
 
@@ -8,8 +8,8 @@ use gpu_leak_vulkan_tests::{gpu, run_with};
 
 use super::objects::{command_pool, image, messenger};
 
-/// A queue. Programs keep queues in addition to the device and the physical device. Drivers store
-/// queues inside the device.
+/// A queue, which programs keep beside the device and the physical device. Drivers store queues
+/// inside the device.
 static QUEUE: OnceLock<vk::Queue> = OnceLock::new();
 
 #[gpu_leak_check]
@@ -24,8 +24,8 @@ fn forgets_beside_a_queue() {
     let _ = gpu_leak_vulkan_tests::device(&gpu().instance, gpu().physical);
 }
 
-/// A device, its physical device and its queues refer to the driver and the loader, which know
-/// every object.
+/// A device, its physical device and its queues lead to the memory of the driver and the loader,
+/// which know every object.
 #[test]
 fn objects_that_only_the_driver_knows_are_held_by_nothing() {
     let variables = [("GPU_LEAK_CHECK_HELD_BY", "600s")];

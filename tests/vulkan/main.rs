@@ -1,5 +1,5 @@
 //! The leaks that a check finds in programs that use Vulkan. On a machine without a GPU, the driver
-//! is lavapipe, a conforming driver for the processor.
+//! is lavapipe, a conforming driver that runs on the processor.
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
 mod beside_cuda;
@@ -17,23 +17,23 @@ use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 use gpu_leak_vulkan_tests::run_with;
 
-/// Creates what exists before a check begins.
+/// Creates the objects that exist before a check begins.
 #[gpu_leak_check::warmup]
 fn opens_the_device() {
     objects::shared();
 }
 
-/// The message for a call that is expected to succeed.
+/// The message if a call fails that is expected to succeed.
 const WORKS: &str = "Vulkan does this";
 
-/// Runs a test that leaks in a process of its own, and compares what its check found: kind, count
-/// and bytes. Returns `None` without a Vulkan device.
+/// Runs a test that leaks in a process of its own, and compares the kinds, counts and bytes that
+/// its check found. Returns `None` if there is no Vulkan device.
 #[track_caller]
 fn found(test: &str, expected: &[(Kind, u64, u64)]) -> Option<Checked> {
     found_with(test, expected, &[])
 }
 
-/// Does the same with environment variables.
+/// Like [`found`], with environment variables.
 #[track_caller]
 fn found_with(
     test: &str,

@@ -19,7 +19,7 @@ pub(crate) fn unbound(gpu: &Gpu, bytes: u64) -> vk::Buffer {
 /// Creates a buffer, and the memory that is bound to it.
 pub(crate) fn buffer(gpu: &Gpu, bytes: u64) -> (vk::Buffer, vk::DeviceMemory) {
     let buffer = unbound(gpu, bytes);
-    // SAFETY: handles of this device.
+    // SAFETY: the handles belong to this device.
     unsafe {
         let memory = gpu.allocate(gpu.device.get_buffer_memory_requirements(buffer));
         gpu.device
@@ -29,10 +29,10 @@ pub(crate) fn buffer(gpu: &Gpu, bytes: u64) -> (vk::Buffer, vk::DeviceMemory) {
     }
 }
 
-/// Creates one allocation that contains three buffers, as an allocator does.
+/// Creates three buffers in one piece of memory, as an allocator does.
 fn three_in_one(gpu: &Gpu) -> ([vk::Buffer; 3], vk::DeviceMemory) {
     let buffers = [4096, 8192, 16_384].map(|bytes| unbound(gpu, bytes));
-    // SAFETY: handles of this device; the buffers do not overlap.
+    // SAFETY: the handles belong to this device; the buffers do not overlap.
     unsafe {
         let mut needs = gpu.device.get_buffer_memory_requirements(buffers[0]);
         needs.size = 1 << 20;
@@ -69,7 +69,7 @@ fn a_leaked_buffer_with_its_memory_is_one_finding() {
 fn leaks_one_of_three() {
     let (buffers, _) = three_in_one(gpu());
     for buffer in &buffers[..2] {
-        // SAFETY: nothing uses it.
+        // SAFETY: nothing uses the buffer.
         unsafe { gpu().device.destroy_buffer(*buffer, None) };
     }
 }
@@ -85,7 +85,7 @@ fn a_leaked_buffer_is_judged_and_not_the_block_that_it_is_in() {
 fn leaks_the_empty_block() {
     let (buffers, _) = three_in_one(gpu());
     for buffer in buffers {
-        // SAFETY: nothing uses it.
+        // SAFETY: nothing uses the buffer.
         unsafe { gpu().device.destroy_buffer(buffer, None) };
     }
 }
@@ -98,7 +98,7 @@ fn unbound_memory_is_found_if_every_run_leaves_some() {
     );
 }
 
-/// An allocator that keeps one empty block for whoever needs memory next.
+/// The empty block that an allocator keeps for the next request.
 static BLOCK: std::sync::OnceLock<vk::DeviceMemory> = std::sync::OnceLock::new();
 
 #[gpu_leak_check]
@@ -106,7 +106,7 @@ static BLOCK: std::sync::OnceLock<vk::DeviceMemory> = std::sync::OnceLock::new()
 #[test]
 fn uses_a_block_that_is_kept() {
     let buffer = unbound(gpu(), 4096);
-    // SAFETY: handles of this device; nothing else uses the memory.
+    // SAFETY: the handles belong to this device; nothing else uses the memory.
     unsafe {
         let needs = gpu().device.get_buffer_memory_requirements(buffer);
         let memory = *BLOCK.get_or_init(|| gpu().allocate(needs));
@@ -133,7 +133,7 @@ fn frees_all() {
     let gpu = gpu();
     let (buffers, memory) = three_in_one(gpu);
     let (single, of_single) = buffer(gpu, 1000);
-    // SAFETY: nothing uses them. Null is allowed.
+    // SAFETY: nothing uses the buffers, and null is allowed.
     unsafe {
         for buffer in buffers.into_iter().chain([single, vk::Buffer::null()]) {
             gpu.device.destroy_buffer(buffer, None);
@@ -149,7 +149,8 @@ fn freed_memory_is_clean_and_null_may_be_freed() {
     is_clean("memory::frees_all");
 }
 
-/// A function whose stack contains the function names of cubecl's allocator.
+/// A function with the path of one in cubecl's allocator, by which the harness recognises that
+/// allocator in a stack.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]
@@ -166,7 +167,7 @@ fn takes_a_page_through_cubecl() {
     cubecl_runtime::memory_management::reserve();
 }
 
-/// Allocates as burn's backends on wgpu do: a page is a buffer.
+/// The test allocates like burn's backends on wgpu, where a page is a buffer.
 #[test]
 fn a_buffer_of_a_known_allocator_is_inconclusive_without_a_probe() {
     let Some(checked) = run("memory::takes_a_page_through_cubecl") else {

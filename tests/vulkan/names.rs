@@ -47,9 +47,9 @@ fn a_finding_has_the_names_of_its_objects_each_once() {
 #[test]
 fn destroys_what_it_has_named() {
     let named = fence(gpu(), "upload");
-    // SAFETY: nothing uses it.
+    // SAFETY: nothing uses the fence.
     unsafe { gpu().device.destroy_fence(named, None) };
-    // lavapipe's handles are addresses: this one has very likely the same.
+    // lavapipe's handles are addresses, so the next fence very likely has the same one.
     fence(gpu(), "");
 }
 

@@ -1,5 +1,5 @@
-//! Every type of object that the driver has. If it is leaked, it is found with its count, bytes and
-//! line; if it is destroyed, a hundred checks are clean.
+//! Every type of object that the driver can create. If an object is leaked, it is found with its
+//! count, bytes and line. If it is destroyed, a hundred checks are clean.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::ffi::CStr;
@@ -13,10 +13,10 @@ use gpu_leak_vulkan_tests::{Gpu, gpu, is_present, run_with};
 
 use super::WORKS;
 
-/// Tells a child process which row to run.
+/// The variable that tells a child process which row to run.
 const ROW: &str = "VULKAN_OBJECT";
 
-/// A type of object: how it is leaked, and how it is created and destroyed.
+/// A type of object, with a function that leaks an object and one that creates and destroys it.
 pub(crate) struct Row {
     name: &'static str,
     pub(crate) kind: Kind,
@@ -24,12 +24,12 @@ pub(crate) struct Row {
     /// The extension of the device that the type needs.
     needs: Option<&'static CStr>,
     pub(crate) leak: fn(&Gpu),
-    /// The type in Rust, which ends with Vulkan's name.
+    /// Returns the path of the type in Rust, which ends with Vulkan's name.
     of_type: fn() -> &'static str,
     fixed: fn(&Gpu),
 }
 
-/// Defines the rows. The function `create` of a row is where its leak must be found.
+/// Defines the rows. The leak of a row must be found in its function `create`.
 macro_rules! rows {
     ($($name:ident: $kind:ident $(, $bytes:literal)? $(, needs $needs:path)?;
         |$gpu:ident| -> $type:ty { $($create:tt)* } |$made:ident| $destroy:expr;)*) => {
@@ -60,7 +60,7 @@ macro_rules! rows {
 
             pub(super) fn fixed($gpu: &Gpu) {
                 let $made = create($gpu);
-                // SAFETY: it was created here, and nothing uses it.
+                // SAFETY: the object was created above, and nothing uses it.
                 unsafe { $destroy };
             }
 
@@ -77,7 +77,7 @@ macro_rules! rows {
     };
 }
 
-/// Objects from which others are made, and which exist before a check begins.
+/// Objects that others need, and that exist before a check begins.
 pub(crate) struct Shared {
     buffer: vk::Buffer,
     image: vk::Image,
@@ -91,10 +91,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Destroys these objects. Nothing may use them any more.
+    /// Destroys these objects, which nothing may use any more.
     pub(crate) fn destroy(&self) {
         let device = &gpu().device;
-        // SAFETY: they are this device's, and destroyed once.
+        // SAFETY: the objects belong to this device, and are destroyed only once.
         unsafe {
             device.destroy_render_pass(self.render_pass, None);
             device.destroy_command_pool(self.command_pool, None);
@@ -117,7 +117,7 @@ pub(crate) fn shared() -> &'static Shared {
         let gpu = gpu();
         let buffer = buffer::create(gpu);
         let image = image::create(gpu);
-        // SAFETY: handles of this device, and memory that fits.
+        // SAFETY: the handles belong to this device, and the memory fits.
         let memory = unsafe {
             let needs = gpu.device.get_buffer_memory_requirements(buffer);
             let of_buffer = gpu.allocate(needs);
@@ -136,7 +136,7 @@ pub(crate) fn shared() -> &'static Shared {
             buffer,
             image,
             set_layout,
-            // SAFETY: the layout is this device's.
+            // SAFETY: the layout belongs to this device.
             layout: unsafe { gpu.device.create_pipeline_layout(&info, None) }.expect(WORKS),
             module: shader_module::create(gpu),
             descriptor_pool: descriptor_pool::create(gpu),
@@ -417,12 +417,12 @@ rows! {
         } |it| it.destroy_device(None);
 }
 
-/// A page of memory for imports.
+/// Returns a page of memory that can be imported.
 fn page() -> *mut std::ffi::c_void {
     static PAGE: OnceLock<usize> = OnceLock::new();
     let address = PAGE.get_or_init(|| {
         let layout = Layout::from_size_align(4096, 4096).expect("a page");
-        // SAFETY: its size is not 0.
+        // SAFETY: the size of the layout is not 0.
         unsafe { alloc_zeroed(layout) }.expose_provenance()
     });
     std::ptr::with_exposed_provenance_mut(*address)
@@ -473,7 +473,7 @@ impl Row {
     }
 }
 
-/// The rows that this machine can run.
+/// Returns the rows that this machine can run.
 pub(crate) fn planted() -> impl Iterator<Item = &'static Row> {
     let can = |row: &&Row| row.needs.is_none_or(|needs| gpu().has(needs));
     ROWS.iter().filter(can)
@@ -527,8 +527,8 @@ fn is_quiet_when_destroyed(name: &str) {
     }
 }
 
-/// Types of objects that lavapipe cannot create. Their rows in the harness's table are like all
-/// others, and `scripts/check-watched-vulkan` compares them with the registry.
+/// Types of objects that lavapipe cannot create. Their rows in the harness's table have the same
+/// form as all others, and `scripts/check-watched-vulkan` compares them with Vulkan's registry.
 const NOT_HERE: &[Kind] = &[
     Kind::SamplerConversion,
     Kind::Shader,

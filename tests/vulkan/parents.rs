@@ -1,5 +1,5 @@
 //! Objects that end with their pool, device or instance, and calls that create only some of the
-//! requested objects.
+//! objects that were requested.
 
 use ash::vk;
 use gpu_leak_check::gpu_leak_check;
@@ -23,7 +23,7 @@ fn leaves_it_to_the_pools() {
     let buffers = vk::CommandBufferAllocateInfo::default()
         .command_pool(commands)
         .command_buffer_count(5);
-    // SAFETY: nothing uses them.
+    // SAFETY: nothing uses the descriptor sets and the command buffers.
     unsafe {
         device.allocate_descriptor_sets(&info).expect(WORKS);
         device
@@ -46,7 +46,8 @@ fn objects_that_end_with_their_pool_are_clean() {
 #[test]
 fn leaves_it_to_the_device() {
     let gpu = Gpu::open().expect(WORKS);
-    // SAFETY: against the rules, as programs do: the device ends with objects.
+    // SAFETY: this violates Vulkan's rules, as some programs do: the device ends before its
+    // objects.
     unsafe {
         gpu.device
             .create_fence(&Default::default(), None)
@@ -103,7 +104,8 @@ fn a_device_that_is_opened_and_closed_is_clean() {
     is_clean("parents::opens_and_closes_a_device");
 }
 
-/// Creates two pipelines and asks the driver to refuse the second. Mesa's does, NVIDIA's does not.
+/// Creates two pipelines and asks the driver to refuse the second. Mesa's driver refuses it,
+/// NVIDIA's does not.
 fn half(gpu: &Gpu) -> Vec<vk::Pipeline> {
     let whole = compute(shared().module);
     let refused = vk::ComputePipelineCreateInfo {
@@ -138,7 +140,7 @@ fn objects_that_a_failed_call_created_nevertheless_are_found() {
     let created = made.iter().filter(|made| **made != vk::Pipeline::null());
     let created = created.count() as u64;
     for pipeline in made {
-        // SAFETY: nothing uses it. Null is allowed.
+        // SAFETY: nothing uses the pipeline, and null is allowed.
         unsafe { gpu().device.destroy_pipeline(pipeline, None) };
     }
     found(
@@ -152,7 +154,7 @@ fn objects_that_a_failed_call_created_nevertheless_are_found() {
 #[test]
 fn destroys_what_a_failed_call_created() {
     for pipeline in half(gpu()) {
-        // SAFETY: nothing uses it. Null is allowed.
+        // SAFETY: nothing uses the pipeline, and null is allowed.
         unsafe { gpu().device.destroy_pipeline(pipeline, None) };
     }
 }

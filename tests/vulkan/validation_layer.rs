@@ -1,6 +1,8 @@
-//! The messages of Khronos's validation layer about the same leaks, and when it prints them.
+//! The messages of Khronos's validation layer about the leaks in [`objects`], and when it prints
+//! them.
 //!
-//! The layer prints to standard output unless the program has a messenger, so none is planted.
+//! The layer prints to standard output unless the program has a messenger, so no messenger is among
+//! the leaks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::catch_unwind;
@@ -20,7 +22,7 @@ const DOCUMENTED: u32 = vk::make_api_version(0, 1, 3, 239);
 /// The end of the layer's messages about leaks.
 const LEAKED: &str = " has not been destroyed";
 
-/// The rows of `objects`, without the messenger.
+/// Returns the rows of `objects`, except that of the messenger.
 fn planted() -> impl Iterator<Item = &'static Row> {
     objects::planted().filter(|row| row.kind != Kind::Messenger)
 }
@@ -34,13 +36,14 @@ fn leaks_one_of_each() {
     }
 }
 
-/// Destroys everything except the leaks, their device and their instance, and then the latter two.
+/// Destroys everything except the leaks, and finally their device and instance.
 #[test]
 #[ignore = "leaks on purpose"]
 fn child_that_destroys_the_device() {
     let leaked = catch_unwind(leaks_one_of_each);
     shared().destroy();
-    // SAFETY: against the rules, as programs do: the device ends with objects.
+    // SAFETY: this violates Vulkan's rules, as some programs do: the device ends before its
+    // objects.
     unsafe {
         gpu().device.destroy_device(None);
         gpu().instance.destroy_instance(None);
@@ -48,7 +51,7 @@ fn child_that_destroys_the_device() {
     assert!(leaked.is_err(), "the check has failed");
 }
 
-/// The version of the layer; `None` if there is none, or no device.
+/// Returns the version of the layer, or `None` if there is no layer or no device.
 fn layer_version() -> Option<u32> {
     if !is_present() {
         return None;
@@ -68,8 +71,8 @@ fn layer_version() -> Option<u32> {
     version
 }
 
-/// Returns the leaks that the layer named in its output, as type and handle, each with the call
-/// during which it did so.
+/// Returns the leaks that the layer named in its output: the type, the handle, and the call during
+/// which it named the leak.
 fn named(output: &str) -> Vec<(&str, &str, &'static str)> {
     let parts = output.split_inclusive(LEAKED);
     let objects = parts.filter_map(|text| text.strip_suffix(LEAKED));
@@ -77,7 +80,7 @@ fn named(output: &str) -> Vec<(&str, &str, &'static str)> {
         let line = text.lines().next_back().unwrap_or("");
         let mut words = line.split_whitespace().rev();
         let (handle, of_type) = (words.next(), words.next());
-        // A message from the other call does not name the call.
+        // A message during `vkDestroyInstance` does not name that call.
         let call = match line.contains("vkDestroyDevice") {
             true => "vkDestroyDevice",
             false => "vkDestroyInstance",
@@ -116,7 +119,8 @@ fn the_layer_reports_nothing_about_a_device_that_is_never_destroyed() {
     }
 }
 
-/// If the device and the instance are destroyed, the layer names what is left by its handle.
+/// If the device and the instance are destroyed, the layer names each object that is left, by its
+/// handle.
 #[test]
 fn the_layer_names_handles_when_the_device_is_destroyed() {
     let Some(version) = layer_version() else {
@@ -129,7 +133,7 @@ fn the_layer_names_handles_when_the_device_is_destroyed() {
     assert!(!named.is_empty() && !output.contains(".rs"), "{story}");
     let is_a_handle = |(_, handle, _): &(_, &str, _)| handle.starts_with("0x");
     assert!(named.iter().all(is_a_handle), "{story}");
-    // Another version of the layer may name other leaks.
+    // Other versions of the layer may name other leaks.
     if version == DOCUMENTED {
         assert_documented(&named, &story);
     }

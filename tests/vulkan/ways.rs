@@ -1,5 +1,5 @@
-//! The ways to reach Vulkan's functions. Whatever is between the program and the driver, each
-//! object counts once.
+//! The ways to reach Vulkan's functions. Whatever is between a program and the driver, each object
+//! counts once.
 
 use std::path::Path;
 use std::process::Command;
@@ -79,8 +79,8 @@ fn uses_functions_of_the_instance() {
         create(gpu.device.handle(), &info, std::ptr::null(), &mut fence)
             .result()
             .expect(WORKS);
-        // An object that the device's own function has created is destroyed by the loader's
-        // function, and the other way round.
+        // The loader's function destroys an object that the device's own function has created, and
+        // the other way round.
         let other = gpu.device.create_fence(&info, None).expect(WORKS);
         let found = get(gpu.instance.handle(), c"vkDestroyFence".as_ptr()).expect(WORKS);
         let destroy =
@@ -106,7 +106,7 @@ fn drivers() -> Vec<String> {
     let mut libraries: Vec<_> = files.filter(|file| file.contains(".so")).collect();
     libraries.dedup();
     let is_driver = |file: &&&str| {
-        // SAFETY: it is loaded, so that nothing is initialised.
+        // SAFETY: the library is already loaded, so this runs no constructors.
         let library = unsafe { Library::new(**file) }.expect("it is loaded");
         // SAFETY: the function is not called.
         unsafe { library.get::<fn()>(c"vk_icdGetInstanceProcAddr".to_bytes_with_nul()) }.is_ok()
@@ -127,7 +127,7 @@ fn child_that_opens_a_device_twice() {
 }
 
 /// NVIDIA's driver has several libraries. If only some of them were unloaded and loaded again, they
-/// would free at exit what is not allocated.
+/// would free memory at exit that is not allocated.
 #[test]
 fn a_driver_of_several_libraries_stays_whole_when_a_device_is_opened_again() {
     if is_present() {
@@ -154,7 +154,7 @@ int create_fence(void *device) {
 fn child_with_a_linked_library() {
     let path = std::env::var("LINKED").expect("the parent has compiled it");
     gpu();
-    // SAFETY: its initialisers do nothing.
+    // SAFETY: the library's constructors do nothing.
     let library = unsafe { Library::new(path) }.expect("it can be loaded");
     *LINKED.lock().expect("nobody panicked") = Some(library);
     uses_the_linked_library();
@@ -204,7 +204,7 @@ fn leaks_on_sixteen_threads() {
     thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                // SAFETY: each thread uses what it has created.
+                // SAFETY: each thread uses only the objects that it has created.
                 unsafe {
                     for _ in 0..1000 {
                         let fence = gpu.device.create_fence(&Default::default(), None);

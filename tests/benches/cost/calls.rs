@@ -1,4 +1,4 @@
-//! The driver calls that are measured.
+//! The driver calls whose cost is measured.
 
 #![expect(unsafe_code, reason = "calls the driver's C functions")]
 
@@ -92,7 +92,8 @@ impl Device {
     /// Allocates from the device's pool and frees the memory.
     pub(crate) fn pool_pair(&self) {
         let mut pointer = 0;
-        // SAFETY: writes an address to a local variable; the memory is freed and not used.
+        // SAFETY: the call writes an address to a local variable. The memory is freed and never
+        // used.
         unsafe {
             check(sys::cuMemAllocAsync(
                 &raw mut pointer,
@@ -105,17 +106,18 @@ impl Device {
 
     /// Makes the context current on this thread, as it is on the thread that opened the device.
     pub(crate) fn enter(&self) {
-        // SAFETY: the primary context, which is retained.
+        // SAFETY: the primary context is retained.
         check(unsafe { sys::cuCtxSetCurrent(self.context) });
     }
 
-    /// Like [`Self::pool_pair`], ordered by the thread's own stream, with `before_call` before each
+    /// Like [`Self::pool_pair`], but on the thread's own stream. Runs `before_call` before each
     /// call.
     pub(crate) fn pair_of_thread(&self, before_call: impl Fn()) {
         /// `CU_STREAM_PER_THREAD`
         const PER_THREAD: usize = 2;
         let (mut pointer, stream) = (0, ptr::without_provenance_mut(PER_THREAD));
-        // SAFETY: writes an address to a local variable; the memory is freed and not used.
+        // SAFETY: the call writes an address to a local variable. The memory is freed and never
+        // used.
         unsafe {
             before_call();
             check(sys::cuMemAllocAsync(&raw mut pointer, BYTES, stream));
@@ -124,20 +126,17 @@ impl Device {
         }
     }
 
-    /// Creates an event and destroys it again.
     pub(crate) fn event_pair(&self) {
         self.destroy(self.event());
     }
 
-    /// Creates an event.
     pub(crate) fn event(&self) -> Event {
         let mut event = ptr::null_mut();
-        // SAFETY: writes a handle to a local variable.
+        // SAFETY: the call writes a handle to a local variable.
         check(unsafe { sys::cuEventCreate(&raw mut event, 0) });
         Event(event)
     }
 
-    /// Destroys an event.
     pub(crate) fn destroy(&self, event: Event) {
         // SAFETY: `event` is not used any longer.
         check(unsafe { sys::cuEventDestroy_v2(event.0) });
@@ -148,7 +147,7 @@ impl Device {
         for _ in 0..ROUNDS {
             let mut pointer = 0;
             // SAFETY: writes an address to a local variable; the kernel takes no parameters and
-            // touches no memory; what was allocated is freed and not used.
+            // touches no memory; the allocation is freed and never used.
             unsafe {
                 check(sys::cuMemAlloc_v2(&raw mut pointer, BYTES));
                 self.launch();
@@ -160,7 +159,7 @@ impl Device {
 
     fn launch(&self) {
         let none = ptr::null_mut();
-        // SAFETY: the kernel of a module that stays loaded; it takes no parameters.
+        // SAFETY: the module of the kernel stays loaded, and the kernel takes no parameters.
         let result = unsafe {
             sys::cuLaunchKernel(
                 self.kernel,
@@ -179,7 +178,7 @@ impl Device {
         check(result);
     }
 
-    /// Waits for all work on the device.
+    /// Waits until the device has finished all work.
     pub(crate) fn synchronize(&self) {
         // SAFETY: a context is current on this thread.
         check(unsafe { sys::cuCtxSynchronize() });

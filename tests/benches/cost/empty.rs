@@ -1,4 +1,4 @@
-//! The minimal cost of a tool based on CUPTI: a subscriber to the measured calls whose callback
+//! The minimal cost of a tool based on CUPTI. It subscribes to the measured calls, and its callback
 //! returns immediately. The harness itself does not need CUPTI.
 
 #![expect(unsafe_code, reason = "CUPTI's interface is C")]
@@ -19,7 +19,8 @@ const DRIVER_API: u32 = 1;
 /// `cuEventCreate` and `cuEventDestroy_v2`, with their numbers in `cupti_driver_cbid.h`.
 const MEASURED: [u32; 8] = [243, 245, 598, 599, 600, 601, 118, 325];
 
-/// The path of CUPTI: the one in the variable `CUPTI`, or a name for the loader to find.
+/// The possible paths of CUPTI: that in the variable `CUPTI`, and then names for the loader to
+/// find.
 fn candidates() -> impl Iterator<Item = String> {
     let names = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
     env::var("CUPTI")
@@ -42,12 +43,12 @@ pub(crate) fn subscribe() -> Result<(), String> {
 }
 
 fn subscribe_through(path: &str) -> Result<(), String> {
-    // SAFETY: CUPTI's initialisers may run at any time.
+    // SAFETY: CUPTI's constructors may run at any time.
     let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
     // The library calls back until the process ends.
     let library: &'static Library = Box::leak(Box::new(library));
     let missing = |error: libloading::Error| error.to_string();
-    // SAFETY: the signatures are those of `cupti_callbacks.h`.
+    // SAFETY: `cupti_callbacks.h` declares these signatures.
     let (subscribe, enable) = unsafe {
         (
             library
@@ -59,13 +60,14 @@ fn subscribe_through(path: &str) -> Result<(), String> {
         )
     };
     let mut subscriber = ptr::null_mut();
-    // SAFETY: writes a handle to a local variable; the callback stays valid and needs no user data.
+    // SAFETY: the call writes a handle to a local variable. The callback stays valid and needs no
+    // user data.
     let code = unsafe { subscribe(&raw mut subscriber, callback, ptr::null_mut()) };
     if code != 0 {
         return Err(format!("cuptiSubscribe gives {code}"));
     }
     for id in MEASURED {
-        // SAFETY: the handle of the subscription just made; CUPTI checks the numbers.
+        // SAFETY: the handle is that of the new subscription, and CUPTI checks the numbers.
         let code = unsafe { enable(1, subscriber, DRIVER_API, id) };
         if code != 0 {
             return Err(format!("cuptiEnableCallback gives {code} for {id}"));

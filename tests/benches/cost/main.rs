@@ -31,15 +31,15 @@ use crate::worker::Worker;
 
 /// The number of counted blocks of each variant.
 const BLOCKS: usize = 30;
-/// The number of blocks before the first one that counts.
+/// The number of blocks of each variant before the first one that counts.
 const WARM_UP: usize = 4;
-/// The number of pairs of calls in a block, which takes some milliseconds.
+/// The number of pairs of calls in a block. A block takes some milliseconds.
 const PAIRS: u64 = 2000;
 /// The number of scopes in a block.
 const SCOPES: u64 = 50;
-/// The numbers of live records in addition to the scopes, with one measurement each.
+/// The numbers of live records beside the scopes. Each number is measured separately.
 const RECORDS: [u64; 5] = [0, 1_000, 10_000, 100_000, 1_000_000];
-/// The numbers of findings in a report, with one measurement each.
+/// The numbers of findings in a report. Each number is measured separately.
 const FINDINGS: [u64; 3] = [1, 10, 100];
 /// The number of processes that measure their first report. Each of them must create a context.
 const FIRST_REPORTS: usize = 30;
@@ -128,8 +128,8 @@ fn measure(on_fake: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Measures the first report in fresh processes, and later reports in one process by the number of
-/// findings. None of these reports waits for frees in flight.
+/// Measures the first report of fresh processes, and the later reports of one process by their
+/// number of findings. None of these reports waits for in-flight frees.
 fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>), String> {
     let mut environment = environment.to_vec();
     environment.push(("GPU_LEAK_CHECK_SETTLE".to_owned(), "0ms".into()));
@@ -146,7 +146,8 @@ fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>)
     Ok((first, later))
 }
 
-/// Measures the pairs of sixteen threads without a tool, and with a short pause before each call.
+/// Measures the pairs of calls of sixteen threads without a tool, first without and then with a
+/// short pause before each call.
 fn paused(plain: &mut Worker) -> Result<Samples, String> {
     let mut samples = Samples::new(2);
     for block in 0..WARM_UP + BLOCKS {
@@ -163,12 +164,13 @@ fn paused(plain: &mut Worker) -> Result<Samples, String> {
     Ok(samples)
 }
 
-/// Gives the same order to each worker in turn, block by block, each block on one processor.
+/// Gives the same order to each worker in turn, block by block. All workers run a block on the same
+/// processor.
 fn interleaved(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
     in_turn(workers, order, &processor::usable())
 }
 
-/// Does the same without pinning to a processor, because the threads need all of them.
+/// Like [`interleaved`], but without pinning, because the threads need all processors.
 fn interleaved_anywhere(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
     in_turn(workers, order, &[])
 }
@@ -189,8 +191,8 @@ fn in_turn(workers: &mut [Worker], order: Order, processors: &[u64]) -> Result<S
     Ok(samples)
 }
 
-/// Measures whole processes of the program, and its loop in each: for each variant, and then for
-/// the plain program under compute-sanitizer, if that is installed.
+/// Measures processes that run the program, and the program's loop in each of them: for each
+/// variant, and then for the plain variant under compute-sanitizer, if that is installed.
 fn whole_processes(environment: &[(String, OsString)]) -> Result<(Samples, Samples), String> {
     let program = worker::this_program()?;
     let mut commands: Vec<_> = Variant::ALL
@@ -217,7 +219,7 @@ fn whole_processes(environment: &[(String, OsString)]) -> Result<(Samples, Sampl
             let output = command.output().map_err(|error| error.to_string())?;
             let nanoseconds = start.elapsed().as_nanos() as f64;
             let told = String::from_utf8_lossy(&output.stdout);
-            // compute-sanitizer writes its own output to the same pipe.
+            // Skips the output of compute-sanitizer, which writes to the same pipe.
             let inside = told.lines().find_map(|line| line.parse().ok());
             let Some(inside) = inside.filter(|_| output.status.success()) else {
                 return Err(format!("{command:?} ended with {}: {told}", output.status));

@@ -4,13 +4,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The way in which a process is observed.
+/// How a process is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// Not observed: calls are forwarded.
+    /// Not observed: the wrappers only forward calls.
     Plain,
-    /// Observed by a subscriber to the same calls whose callback returns immediately, which is the
-    /// minimum for any tracer.
+    /// Observed by a CUPTI subscriber to the same calls, whose callback returns immediately. No
+    /// tracer can do less.
     Empty,
     /// Observed by the harness, without stacks.
     WithoutStacks,
@@ -50,13 +50,14 @@ pub(crate) enum Order {
     EventPairs(u64),
     /// Run the program's loop once.
     Program,
-    /// On sixteen threads at once, allocate from a pool and free, this number of times on each.
+    /// On each of sixteen threads at once, allocate from a pool and free, this number of times.
     ThreadPairs(u64),
-    /// Do the same with a pause of [`PAUSE`](crate::worker::PAUSE) before each call.
+    /// Like [`Self::ThreadPairs`], with a pause of [`PAUSE`](crate::worker::PAUSE) before each
+    /// call.
     PausedThreadPairs(u64),
     /// Begin and end a scope, this number of times.
     Scopes(u64),
-    /// Do what the first check of a process does, with a body that does nothing.
+    /// Run a first check, whose body does nothing.
     FirstCheck,
     /// Report this number of additional live records to the ledger.
     Fill(u64),

@@ -7,10 +7,10 @@ use gpu_leak_check::ledger::{Kind, Layer, Ledger, Place, ScopeId, StackId};
 
 /// The scope that all threads work for.
 pub(crate) const SCOPE: ScopeId = ScopeId(1);
-/// The device that all threads allocate on: the worst case for contention.
+/// The stack with which every allocation is reported.
 pub(crate) const SITE: [usize; 24] = [0x40_1000; 24];
 
-/// Returns a ledger in which that scope is open.
+/// Returns a ledger in which [`SCOPE`] is open.
 pub(crate) fn ledger() -> Ledger {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);

@@ -4,7 +4,7 @@
 #[derive(Debug)]
 pub(crate) struct Samples(Vec<Vec<f64>>);
 
-/// The median of a variant's blocks.
+/// The median of a variant's blocks, and the quartiles around it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) median: f64,

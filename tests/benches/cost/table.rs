@@ -3,7 +3,7 @@
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a program's output"
+    reason = "the program prints its results"
 )]
 
 use crate::samples::{Samples, Spread};
@@ -16,32 +16,33 @@ pub(crate) struct Results {
     pub(crate) device: String,
     /// The number of frames of the longest stack.
     pub(crate) frames: String,
-    /// Nanoseconds per pair.
+    /// Nanoseconds per pair of an allocation from the pool and its free.
     pub(crate) pool: Samples,
-    /// Nanoseconds per pair.
+    /// Nanoseconds per pair of calls that create and destroy an event.
     pub(crate) event: Samples,
-    /// Nanoseconds per pair, on sixteen threads at once.
+    /// Like `pool`, on sixteen threads at once.
     pub(crate) of_threads: Samples,
-    /// The same without a tool: first without a pause, then with a pause before each call.
+    /// Like `of_threads`, but without a tool: first without a pause, then with a pause before each
+    /// call.
     pub(crate) paused: Samples,
-    /// Milliseconds in addition to those of a body that does nothing.
+    /// The milliseconds that a first check adds to a body that does nothing.
     pub(crate) first_check: Samples,
-    /// Milliseconds, in long-running processes.
+    /// Milliseconds of the program's loop, in long-running processes.
     pub(crate) program: Samples,
-    /// Milliseconds, in separate processes; the last one under compute-sanitizer, if that is
-    /// installed.
+    /// Milliseconds of separate processes that run the program. The last variant is that under
+    /// compute-sanitizer, if it is installed.
     pub(crate) program_alone: Samples,
-    /// The part of these milliseconds that belongs to the loop.
+    /// Milliseconds of the program's loop in these separate processes.
     pub(crate) process: Samples,
-    /// Microseconds per scope, by the number of other live records.
+    /// Microseconds per scope, for each number of other live records.
     pub(crate) scopes: Vec<(u64, Samples)>,
-    /// Milliseconds.
+    /// Milliseconds of the first report of a process.
     pub(crate) first_report: Samples,
-    /// Milliseconds per report, by the number of findings.
+    /// Milliseconds per report, for each number of findings.
     pub(crate) reports: Vec<(u64, Samples)>,
-    /// The size of this program, including its line tables.
+    /// The size of this program in MiB, including its line tables.
     pub(crate) binary_mib: f64,
-    /// Nanoseconds per pair, by the number of threads.
+    /// Nanoseconds per pair, for each number of threads.
     pub(crate) threads: Samples,
 }
 

@@ -1,5 +1,5 @@
-//! Contention between threads in the ledger, with a simulated source that needs no GPU. A machine
-//! with fewer cores than threads measures its scheduler instead.
+//! Contention between threads in the ledger, with a simulated source that needs no GPU. On a
+//! machine with fewer cores than threads, the figures are those of the scheduler instead.
 
 use std::sync::Barrier;
 use std::thread;
@@ -13,10 +13,10 @@ use crate::samples::Samples;
 
 /// The number of threads that allocate at once.
 pub(crate) const THREADS: [u32; 5] = [1, 2, 4, 8, 16];
-/// The number of pairs of each thread in a block, which takes some milliseconds.
+/// The number of pairs that each thread makes in a block. A block takes some milliseconds.
 const PAIRS: u32 = 50_000;
 
-/// Nanoseconds per pair, for each number of threads.
+/// Returns the nanoseconds per pair, for each number of threads.
 pub(crate) fn measure(blocks: usize) -> Samples {
     let ledger = ledger();
     let mut samples = Samples::new(THREADS.len());
@@ -28,7 +28,7 @@ pub(crate) fn measure(blocks: usize) -> Samples {
     samples
 }
 
-/// Returns the mean over the threads, each of which is measured by its own clock.
+/// Returns the mean of the threads' times. Each thread measures its own time.
 fn block(ledger: &Ledger, threads: u32) -> f64 {
     let ready = Barrier::new(threads as usize);
     let one = |number| {

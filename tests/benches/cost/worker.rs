@@ -1,4 +1,4 @@
-//! The process of one variant: the worker itself, and its parent's end of the pipe.
+//! The process of one variant: the code of the worker, and its parent's end of the pipe.
 
 #![expect(clippy::print_stdout, reason = "answers go to standard output")]
 
@@ -25,18 +25,19 @@ use crate::processor;
 const DEPTH: usize = 24;
 /// The number of threads that call the driver at once.
 const THREADS: usize = 16;
-/// The pause before a call, to show what any tool costs: it is shorter than a table look-up.
+/// The pause before a call. It is shorter than a table look-up, so any tool would cost at least as
+/// much.
 pub(crate) const PAUSE: Duration = Duration::from_nanos(25);
-/// The number of calls before those that are timed, because the previous scope has emptied the pool
-/// and the processor's caches are cold.
+/// The number of untimed calls before the timed ones. They refill the pool, which the previous
+/// scope has emptied, and the processor's caches.
 const FIRST_CALLS: u64 = 500;
-/// The distance between the addresses of simulated records, like that of small blocks of an
-/// allocator.
+/// The distance between the addresses of simulated records, which is typical of an allocator's
+/// small blocks.
 const STRIDE: u64 = 512;
 
 static RECORDS: Source = Source::new("benchmark", &[]);
 
-/// A process, as seen by its parent.
+/// A worker, as its parent sees it.
 #[derive(Debug)]
 pub(crate) struct Worker {
     variant: Variant,
@@ -97,12 +98,11 @@ impl Drop for Worker {
     }
 }
 
-/// Returns the path of this executable.
 pub(crate) fn this_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| error.to_string())
 }
 
-/// Carries out the orders on standard input, until its end.
+/// Carries out the orders that arrive on standard input, until it is closed.
 pub(crate) fn serve(variant: &str) -> Result<(), String> {
     let variant = Variant::named(variant)?;
     watch(variant)?;
@@ -167,7 +167,8 @@ fn obey(variant: Variant, device: &Device, order: Order) -> Result<String, Strin
             start.elapsed().as_nanos().to_string()
         }
         Order::Scopes(count) => {
-            // The budget excludes these, because they are the driver's time and not the harness's.
+            // The budget excludes readings of the device, because they take the driver's time and
+            // not the harness's.
             __bench::without_device_readings();
             let start = Instant::now();
             for _ in 0..count {
@@ -209,7 +210,7 @@ fn block(variant: Variant, device: &Device, count: u64, mut call: impl FnMut()) 
 }
 
 /// Returns the nanoseconds of `count` pairs of calls, on as many threads as a typical training
-/// process has: the mean over the threads, each measured by its own clock.
+/// process has. The result is the mean of the threads' times. Each thread measures its own time.
 fn on_threads(
     variant: Variant,
     count: u64,
@@ -246,15 +247,16 @@ fn steps_of(length: Duration) -> u64 {
     (length.as_nanos() as u64 * MANY).div_ceil(start.elapsed().as_nanos().max(1) as u64)
 }
 
-/// Does nothing for a while; it touches neither the memory of other threads nor the driver.
+/// Does nothing for this number of steps. It touches neither the memory of other threads nor the
+/// driver.
 fn pause(steps: u64) {
     for step in 0..steps {
         black_box(step);
     }
 }
 
-/// Returns the nanoseconds of a scope that leaves this number of resources behind, each through a
-/// different call path, including their report.
+/// Returns the nanoseconds of a scope that leaves this number of resources behind, including its
+/// report. Each resource has a different call path.
 fn report(device: &Device, count: u64) -> String {
     let mut left = Vec::new();
     let start = Instant::now();
@@ -296,7 +298,7 @@ fn descend(levels: usize, body: &mut dyn FnMut()) {
     } else {
         descend(levels - 1, body);
     }
-    // Without work after the call, there would be no frame.
+    // Without work after the call, the compiler could turn the call into a jump, without a frame.
     black_box(());
 }
 

@@ -1,6 +1,6 @@
 //! Lists, maps, caches and pools.
 
-/// Executable graphs by the number of their steps.
+/// Executable graphs, by the number of their steps.
 mod plans {
     use cudarc::driver::sys::CUgraphExec;
     use gpu_leak_check::gpu_leak_check;
@@ -51,7 +51,7 @@ mod plans {
     }
 }
 
-/// Sprites that have not been drawn for a while make room for others.
+/// Sprites that are evicted when they have not been drawn for a while.
 mod sprites {
     use std::collections::HashMap;
 
@@ -132,7 +132,7 @@ mod arena {
             }
         }
 
-        /// Forgets what is in it, and keeps one page.
+        /// Empties the arena, and keeps one page.
         fn reset(&mut self) {
             self.used = 0;
             self.pages.truncate(1); // MISTAKE
@@ -200,7 +200,7 @@ mod shapes {
     }
 }
 
-/// The results that were needed last.
+/// The most recently used results.
 mod recent {
     use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! Branches, loops and addresses.
 
-/// Chunks that are sent to a peer, which closes those that it cannot take.
+/// Chunks that are sent to a peer, which closes those that it cannot accept.
 mod upload {
     use gpu_leak_check::gpu_leak_check;
 
@@ -101,7 +101,7 @@ mod workspace {
     }
 }
 
-/// Records with a length in front.
+/// Records, each preceded by its length.
 mod record {
     use gpu_leak_check::gpu_leak_check;
 
@@ -134,7 +134,7 @@ mod record {
     }
 }
 
-/// Events that are waited for in order.
+/// Events whose completion is awaited in order.
 mod sampler {
     use cudarc::driver::sys::CUevent;
     use gpu_leak_check::gpu_leak_check;

@@ -1,4 +1,4 @@
-//! The programs that are kept aside until the code that looks for mistakes is finished.
+//! Programs that are set aside until the code that locates mistakes is finished.
 
 mod collections;
 mod flow;

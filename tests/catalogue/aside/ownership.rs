@@ -1,6 +1,6 @@
 //! Types that own what they allocated.
 
-/// A texture, and when it was uploaded.
+/// A texture, and the event that marks its upload.
 mod texture {
     use cudarc::driver::sys::{CUarray, CUevent};
     use gpu_leak_check::gpu_leak_check;
@@ -49,7 +49,7 @@ mod texture {
     }
 }
 
-/// Batches of rows that are counted.
+/// Batches of rows, which are consumed to count their rows.
 mod batch {
     use std::mem::ManuallyDrop;
 
@@ -102,7 +102,7 @@ mod batch {
     }
 }
 
-/// A ring of the blocks that were written last.
+/// A ring buffer of the most recently written blocks.
 mod ring {
     use gpu_leak_check::gpu_leak_check;
 
@@ -145,7 +145,7 @@ mod ring {
     }
 }
 
-/// A network whose layers are loaded again.
+/// A network whose layers are reloaded.
 mod network {
     use std::mem;
 
@@ -194,7 +194,7 @@ mod network {
     }
 }
 
-/// A scratch buffer that gets larger.
+/// A scratch buffer that grows.
 mod scratch {
     use std::mem;
 

@@ -1,6 +1,6 @@
-//! What several owners share, and what a thread, a callback or a static keeps.
+//! Resources that several owners share, or that a thread, a callback or a static keeps.
 
-/// Workers that wait for their next job. Anything may ask all of them to stop.
+/// Workers that wait for their next job. Any code may ask all workers to stop.
 mod pipeline {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, Sender, channel};
@@ -51,7 +51,7 @@ mod pipeline {
     }
 }
 
-/// A menu that does something when it is clicked.
+/// A menu that runs a callback when it is clicked.
 mod menu {
     use std::cell::RefCell;
     use std::rc::Rc;
@@ -104,7 +104,7 @@ mod menu {
     }
 }
 
-/// Sessions whose frames are compared with an earlier one.
+/// Sessions whose frames are compared with an earlier frame.
 mod session {
     use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex};
@@ -155,7 +155,7 @@ mod session {
     }
 }
 
-/// Images that go back to their display, which frees them when the device is idle.
+/// Images that are returned to their display, which frees them when the device is idle.
 mod display {
     use std::cell::RefCell;
     use std::rc::Rc;
@@ -221,7 +221,7 @@ mod display {
     }
 }
 
-/// A stream for everything that nobody waits for.
+/// A stream for work that nobody waits for.
 mod background {
     use std::sync::OnceLock;
 
@@ -251,7 +251,7 @@ mod background {
     }
 }
 
-/// Players that hear of a change of the volume as long as they exist.
+/// Players that are notified of changes of the volume for as long as they exist.
 mod volume {
     use std::sync::{Arc, Mutex};
 

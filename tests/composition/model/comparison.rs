@@ -8,7 +8,7 @@ use super::super::trace::Kind;
 use super::{Amount, Class, Expected, View, is_of, layer_of_sum, site_of};
 
 impl View<'_> {
-    /// Whether the session failed its caller.
+    /// Fails unless the session failed its caller as expected.
     pub(super) fn check_outcome(
         &self,
         expected: &Expected,
@@ -77,7 +77,7 @@ impl View<'_> {
         }
     }
 
-    /// Fails unless everything that was left is reported.
+    /// Fails unless the report contains everything that was left.
     pub(super) fn check_left(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
         if self.rounds <= 1 {
             for ((class, site), group) in &self.groups {
@@ -128,11 +128,11 @@ impl View<'_> {
         }
     }
 
-    /// Fails if something is reported that was not left, or if figures are not exact although call
-    /// sites are distinguished.
+    /// Fails if the report contains something that was not left, or if figures are not exact
+    /// although call sites are distinguished.
     pub(super) fn check_findings(&self, report: &Report, wrong: &mut Vec<String>) {
         if self.judged[0].panicked || self.body_failed() {
-            // The findings may include those of the check that ended this one.
+            // The report may also contain findings of the nested check that ended this one.
             return;
         }
         let mut leaked: BTreeMap<(Class, u8), Amount> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The expected result of a session with rounds: what increases in each of them.
+//! The expected result of a session with rounds, which depends on what increases in each round.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use super::{
 };
 
 impl View<'_> {
-    /// The number of runs that were necessary.
+    /// Fails unless the session made as many runs as were necessary.
     pub(super) fn check_runs(&self, wrong: &mut Vec<String>) {
         let runs = self.runs;
         let mut fail = |what: &str| wrong.push(format!("{runs} runs: {what}"));
@@ -75,7 +75,7 @@ impl View<'_> {
             };
             let kept = |run| total(|group, run| group.kept[run], run);
             let level = |run| total(|group, run| group.level[run], run);
-            // Findings for which a nested check failed are not reported again.
+            // The report omits findings for which a nested check failed.
             let groups: Vec<_> = groups.iter().filter(|group| !group.is_settled).collect();
             for group in &groups {
                 if runs == 1 || group.repeats() {
@@ -105,7 +105,7 @@ impl View<'_> {
             if (runs == 1 && rose[0]) || repeats(&rose) {
                 lost.is_confirmed = true;
                 lost.add(rises.to_vec());
-                // Only the sum over all runs can be compared, because leaks and one-time set-up
+                // Only the sum over all runs can be compared, because a leak and one-time set-up
                 // look the same.
                 let most = rises.iter().max().copied().unwrap_or(0);
                 lost.most.iter_mut().for_each(|sum| *sum += most);
@@ -134,7 +134,7 @@ impl View<'_> {
             expected.must_fail = Some(format!("{:?} B are reserved for nothing", self.reserve));
         }
         if self.judged[0].panicked {
-            // Findings for which a nested check failed are not reported again.
+            // The report omits findings for which a nested check failed.
             expected.may_fail |= expected.must_fail.take().is_some();
         }
     }

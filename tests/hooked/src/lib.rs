@@ -1,5 +1,5 @@
-//! A library as users write them: it does not depend on the harness, and reports to it through
-//! `gpu-leak-hooks`. Its memory consists of addresses only and needs no GPU.
+//! A library like those of users. It does not depend on the harness, and reports to it through
+//! `gpu-leak-hooks`. Its memory consists only of addresses and needs no GPU.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +51,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Allocates memory that has no owner, and returns its address.
+/// Allocates memory that nothing frees, and returns its address.
 #[must_use]
 pub fn forgotten(bytes: u64) -> u64 {
     let buffer = Buffer::new(bytes);
@@ -67,7 +67,7 @@ pub fn lookup_table(bytes: u64) {
     });
 }
 
-/// Hands out the memory of one arena, and never takes any back.
+/// An arena that hands out memory and never takes any back.
 #[derive(Debug)]
 pub struct Arena {
     first: u64,

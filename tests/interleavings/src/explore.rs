@@ -1,22 +1,23 @@
-//! The interleavings in which a scenario is run, and their number.
+//! The interleavings in which scenarios run, and their number.
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 
 /// The number of interleavings of each kind, unless [`FACTOR`] changes it.
 const MANY: usize = 3000;
-/// The same number for scenarios in which every run creates a ledger, which takes milliseconds.
+/// The number of interleavings for scenarios that create a ledger in each run, which takes
+/// milliseconds.
 const FEW: usize = 100;
 /// The environment variable that multiplies both numbers.
 const FACTOR: &str = "INTERLEAVINGS";
 /// The seed is fixed, so that the interleavings are the same in every run.
 const SEED: u64 = 0x6c65_616b;
-/// The maximum number of times that a thread is delayed behind all others in one run. Most bugs
-/// need one or two such delays.
+/// The maximum number of times in one run that a thread is delayed until all others wait or have
+/// ended. Most bugs need one or two such delays.
 const DEPTH: usize = 3;
 
-/// Runs `scenario` in random interleavings, and in interleavings that delay one thread for long at
-/// a few moments, which random steps rarely do.
+/// Runs `scenario` in random interleavings, and in interleavings that delay one thread for a long
+/// time at a few moments, which random steps rarely do.
 ///
 /// # Panics
 ///
@@ -56,7 +57,7 @@ fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     Runner::new(scheduler, config).run(scenario);
 }
 
-/// Runs hundreds of times as many interleavings, for a long run.
+/// Returns the value of [`FACTOR`], which is in the hundreds for a long run.
 fn factor() -> usize {
     let Ok(factor) = std::env::var(FACTOR) else {
         return 1;

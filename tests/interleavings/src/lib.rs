@@ -2,15 +2,15 @@
 //!
 //! The harness's own files are compiled here again, with the types of [shuttle] in place of those
 //! that they import from `std` through `crate::sync`. Shuttle runs a scenario many times, each time
-//! with another interleaving of its threads, and prints one that fails, so that it can be run
-//! again.
+//! with a different interleaving of its threads. It prints an interleaving that fails, so that it
+//! can be run again.
 //!
-//! This is a library because otherwise the unit tests of the harness's files would be compiled too,
-//! and they do not work under the checker.
+//! This is a library, because a test target would also compile the unit tests of the harness's
+//! files, which do not work under the checker.
 //!
 //! [shuttle]: https://docs.rs/shuttle
 
-#[expect(dead_code, reason = "a scenario needs a part of each file")]
+#[expect(dead_code, reason = "the scenarios use only a part of each file")]
 #[path = "../../../harness/src/device/exclusion.rs"]
 mod exclusion;
 #[expect(dead_code, reason = "as above")]

@@ -1,7 +1,8 @@
 //! A replacement for the harness's `sync`, with types that the checker interleaves.
 //!
-//! Types that the checker lacks are those of `std`: a `OnceLock`, for example, is one step. Only
-//! the order of steps is explored, not the weaker visibility that processors allow (`Relaxed`).
+//! Types that the checker lacks are those of `std`, and their operations are single steps: that of
+//! a `OnceLock`, for example. Only the order of steps is explored, not the weaker visibility that
+//! processors allow (`Relaxed`).
 
 pub(crate) use std::sync::OnceLock;
 
@@ -20,7 +21,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The way in which a lock is awaited makes no difference here.
+/// The checker decides how a thread waits for a lock.
 mod lock {
     use super::{Mutex, MutexGuard, PoisonError};
 
@@ -40,8 +41,8 @@ mod lock {
     }
 }
 
-/// The checker's type, and the number of times that a thread began to wait on it, so that a
-/// scenario can let one thread queue before the next one comes.
+/// The checker's type with a count of the waits that have begun, so that a scenario can let one
+/// thread queue before the next one arrives.
 mod condvar {
     use std::cell::Cell;
     use std::time::Duration;
@@ -49,7 +50,8 @@ mod condvar {
     use shuttle::sync::{LockResult, MutexGuard, WaitTimeoutResult};
 
     thread_local! {
-        /// All threads of a run share this value, because they are one thread for the system.
+        /// All threads of a run share this value, because they are a single thread of the operating
+        /// system.
         static WAITS: Cell<usize> = const { Cell::new(0) };
     }
 
@@ -58,7 +60,7 @@ mod condvar {
         WAITS.get()
     }
 
-    /// Resets the count.
+    /// Resets the count of waits.
     pub(crate) fn waits_anew() {
         WAITS.set(0);
     }
@@ -87,7 +89,7 @@ mod condvar {
             self.0.wait_while(guard, condition)
         }
 
-        /// Never times out. Waiting for ever is a deadlock, which the checker reports.
+        /// Never times out. A thread that waits forever is a deadlock, which the checker reports.
         pub(crate) fn wait_timeout_while<'a, T>(
             &self,
             guard: MutexGuard<'a, T>,

@@ -3,7 +3,7 @@
 use gpu_leak_interleavings::explore::{every_order, many_orders, some_orders};
 use gpu_leak_interleavings::scenarios;
 
-/// A test of each scenario, under its name.
+/// Defines a test for each scenario, under the scenario's name.
 macro_rules! tests {
     ($orders:ident of $module:ident: $($scenario:ident),+ $(,)?) => {
         $(

@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 
 use super::{done, made};
 
-/// A kernel that does nothing, for every GPU since 2018.
+/// A kernel that does nothing, for every GPU from 2018 on.
 const EMPTY_KERNEL: &CStr =
     c".version 6.4\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 
@@ -18,14 +18,14 @@ pub(crate) fn module() -> sys::CUmodule {
     unsafe { made(|out| sys::cuModuleLoadData(out, image)) } // leak: module
 }
 
-/// Creates another module, from a different text.
+/// Loads a module from another image than [`module`] does.
 pub(crate) fn load(image: &CStr) -> sys::CUmodule {
     // SAFETY: the image is a C string.
     unsafe { made(|out| sys::cuModuleLoadData(out, image.as_ptr().cast())) }
 }
 
 pub(crate) fn kernel(module: sys::CUmodule, name: &CStr) -> sys::CUfunction {
-    // SAFETY: the module lives, and the name is a C string.
+    // SAFETY: the module is loaded, and the name is a C string.
     unsafe { made(|out| sys::cuModuleGetFunction(out, module, name.as_ptr())) }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn launch_nothing(module: sys::CUmodule) {
 }
 
 pub(crate) fn unload(module: sys::CUmodule) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller loaded the module and no longer uses it.
     done(unsafe { sys::cuModuleUnload(module) });
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn library() -> sys::CUlibrary {
 }
 
 pub(crate) fn unload_library(library: sys::CUlibrary) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller loaded the library and no longer uses it.
     done(unsafe { sys::cuLibraryUnload(library) });
 }
 
@@ -66,6 +66,6 @@ pub(crate) fn link_state() -> sys::CUlinkState {
 }
 
 pub(crate) fn destroy_link_state(state: sys::CUlinkState) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the link state and no longer uses it.
     done(unsafe { sys::cuLinkDestroy(state) });
 }

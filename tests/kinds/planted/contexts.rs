@@ -14,16 +14,16 @@ pub(crate) fn own() -> sys::CUcontext {
 }
 
 pub(crate) fn destroy(context: sys::CUcontext) {
-    // SAFETY: the caller created it; nothing in it is used any longer.
+    // SAFETY: the caller created the context; nothing in it is used any longer.
     done(unsafe { sys::cuCtxDestroy_v2(context) });
 }
 
 /// Creates a green context with all multiprocessors of the device.
 pub(crate) fn green() -> sys::CUgreenCtx {
     let kind = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
-    // SAFETY: it writes the resource.
+    // SAFETY: the call writes the resource to a local variable.
     let mut processors = unsafe { made(|out| sys::cuDeviceGetDevResource(0, out, kind)) };
-    // SAFETY: one resource, which was just written.
+    // SAFETY: there is one resource, which was just written.
     let description =
         unsafe { made(|out| sys::cuDevResourceGenerateDesc(out, &mut processors, 1)) };
     let flags = sys::CUgreenCtxCreate_flags::CU_GREEN_CTX_DEFAULT_STREAM as u32;
@@ -32,11 +32,11 @@ pub(crate) fn green() -> sys::CUgreenCtx {
 }
 
 pub(crate) fn destroy_green(context: sys::CUgreenCtx) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the green context and no longer uses it.
     done(unsafe { sys::cuGreenCtxDestroy(context) });
 }
 
-/// A green context that is created once and kept.
+/// Returns a green context that is created once and kept.
 pub(crate) fn shared_green_context() -> sys::CUgreenCtx {
     static CONTEXT: OnceLock<usize> = OnceLock::new();
     let context = *CONTEXT.get_or_init(|| green().expose_provenance());

@@ -1,5 +1,5 @@
-//! Resources of another process or API that are opened here. If the driver lets a process import
-//! its own exports, no second process is needed.
+//! Resources of another process or API that this process opens. Where the driver lets a process
+//! import its own exports, no second process is used.
 
 use std::ffi::{c_int, c_void};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -21,7 +21,7 @@ const BYTES: usize = SIZE as usize;
 const DESCRIPTOR: sys::CUmemAllocationHandleType =
     sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-/// The handle of memory that another process of this program holds for as long as this one lives.
+/// The handle of memory that another process of this program holds until this process ends.
 fn foreign_handle() -> sys::CUipcMemHandle {
     static HANDLE: OnceLock<[u8; 64]> = OnceLock::new();
     let bytes = *HANDLE.get_or_init(|| {
@@ -36,7 +36,7 @@ fn foreign_handle() -> sys::CUipcMemHandle {
         let mut lines = BufReader::new(exporter.stdout.take().expect("a pipe")).lines();
         let mut printed = lines.by_ref().map_while(Result::ok);
         let handle = printed.find_map(|line| Some(line.split_once(MARK)?.1.to_owned()));
-        // It ends when its standard input does, that is, with this process.
+        // The exporter ends when its standard input is closed, at the end of this process.
         std::mem::forget((exporter, lines));
         let handle = handle.expect("the exporter prints a handle");
         let byte = |digits: &str| u8::from_str_radix(digits, 16).expect("hexadecimal digits");
@@ -47,14 +47,14 @@ fn foreign_handle() -> sys::CUipcMemHandle {
     }
 }
 
-/// Precedes the handle in the exporter's output.
+/// The prefix of the handle in the exporter's output.
 const MARK: &str = "handle: ";
 
 #[test]
 #[ignore = "the process that another one imports from"]
 fn exports_memory() {
     super::context();
-    // SAFETY: a context is current, and the handle is written.
+    // SAFETY: a context is current, and the call writes the handle to a local variable.
     let handle: sys::CUipcMemHandle = unsafe {
         let memory = made(|out| sys::cuMemAlloc_v2(out, BYTES));
         made(|out| sys::cuIpcGetMemHandle(out, memory))
@@ -68,7 +68,7 @@ fn exports_memory() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// While the memory is open, the next call returns the same address.
+/// Opens the memory. While it is open, a further call returns the same address.
 pub(crate) fn opened() -> Pointer {
     let handle = foreign_handle();
     let lazy = sys::CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
@@ -77,7 +77,7 @@ pub(crate) fn opened() -> Pointer {
 }
 
 pub(crate) fn close(pointer: Pointer) {
-    // SAFETY: the caller opened it and no longer uses it.
+    // SAFETY: the caller opened the memory and no longer uses it.
     done(unsafe { sys::cuIpcCloseMemHandle(pointer) });
 }
 
@@ -86,36 +86,36 @@ pub(crate) fn start_exporter() {
     foreign_handle();
 }
 
-/// A file descriptor for physical memory that only the descriptor holds.
+/// Returns a file descriptor for physical memory that nothing else holds.
 fn exported() -> c_int {
     let mut properties = virtual_memory::properties();
     properties.requestedHandleTypes = DESCRIPTOR;
     let mut descriptor: c_int = -1;
-    // SAFETY: the properties are read, and the descriptor is written.
+    // SAFETY: the call only reads the properties.
     let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) };
     let out = (&raw mut descriptor).cast();
-    // SAFETY: for this type of handle, an integer is written.
+    // SAFETY: for this type of handle, the call writes an integer.
     done(unsafe { sys::cuMemExportToShareableHandle(out, handle, DESCRIPTOR, 0) });
     virtual_memory::release(handle);
     descriptor
 }
 
 pub(crate) fn physical() -> virtual_memory::Handle {
-    // SAFETY: a new descriptor that nothing else owns.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(exported()) };
     let handle = as_handle(&descriptor);
     // SAFETY: the handle is the descriptor itself.
     unsafe { made(|out| sys::cuMemImportFromShareableHandle(out, handle, DESCRIPTOR)) } // leak: physical_imported
 }
 
-/// A descriptor in the form that the driver expects.
+/// Returns a descriptor as the pointer that the driver expects.
 fn as_handle(descriptor: &OwnedFd) -> *mut c_void {
     ptr::without_provenance_mut(descriptor.as_raw_fd() as usize)
 }
 
 pub(crate) fn external_memory() -> sys::CUexternalMemory {
     let mut from = MaybeUninit::<sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC>::zeroed();
-    // SAFETY: the fields without a valid zero are written; the import owns the descriptor from now on.
+    // SAFETY: all fields for which zero is invalid are written; the import now owns the descriptor.
     let from = unsafe {
         let parts = from.as_mut_ptr();
         (&raw mut (*parts).type_)
@@ -124,12 +124,12 @@ pub(crate) fn external_memory() -> sys::CUexternalMemory {
         (*parts).size = SIZE;
         from.assume_init()
     };
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuImportExternalMemory(out, &raw const from)) } // leak: external_memory
 }
 
 pub(crate) fn destroy_external_memory(memory: sys::CUexternalMemory) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the memory object and no longer uses it.
     done(unsafe { sys::cuDestroyExternalMemory(memory) });
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn mapped_buffer() -> Pointer {
         (*part.as_mut_ptr()).size = 70_000;
         part.assume_init()
     };
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     let buffer =
         unsafe { made(|out| sys::cuExternalMemoryGetMappedBuffer(out, memory, &raw const part)) }; // leak: mapped_buffer
     destroy_external_memory(memory);
@@ -158,7 +158,7 @@ pub(crate) fn no_external_memory() -> Option<String> {
 
 pub(crate) fn external_semaphore() -> sys::CUexternalSemaphore {
     let mut from = MaybeUninit::<sys::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC>::zeroed();
-    // SAFETY: the fields without a valid zero are written.
+    // SAFETY: all fields for which zero is invalid are written.
     let from = unsafe {
         let parts = from.as_mut_ptr();
         (&raw mut (*parts).type_)
@@ -166,36 +166,36 @@ pub(crate) fn external_semaphore() -> sys::CUexternalSemaphore {
         (*parts).handle.fd = 0;
         from.assume_init()
     };
-    // SAFETY: the description is read.
+    // SAFETY: the call only reads the description.
     unsafe { made(|out| sys::cuImportExternalSemaphore(out, &raw const from)) } // leak: external_semaphore
 }
 
 pub(crate) fn destroy_external_semaphore(semaphore: sys::CUexternalSemaphore) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the semaphore and no longer uses it.
     done(unsafe { sys::cuDestroyExternalSemaphore(semaphore) });
 }
 
-/// Only another API, such as Vulkan, makes a semaphore that a real driver imports.
+/// Returns why not: a real driver imports only semaphores of another API, such as Vulkan.
 pub(crate) fn no_semaphore() -> Option<String> {
     refusal("cuImportExternalSemaphore of nobody's semaphore", || {
         destroy_external_semaphore(external_semaphore());
     })
 }
 
-/// Selects one of two in turn, because for an imported one the driver returns the existing import.
+/// Returns 0 and 1 in turn, because the driver returns an existing import a second time.
 fn next() -> usize {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     CALLS.fetch_add(1, Ordering::Relaxed) % 2
 }
 
-/// A pool that others may import: one of two that are created once and kept.
+/// Returns one of two pools that can be imported. Both are created once and kept.
 fn exportable_pool(which: usize) -> sys::CUmemoryPool {
     static POOLS: OnceLock<[usize; 2]> = OnceLock::new();
     let pools = POOLS.get_or_init(|| {
         [(); 2].map(|()| {
             let mut properties = pool_properties();
             properties.handleTypes = DESCRIPTOR;
-            // SAFETY: the properties are read.
+            // SAFETY: the call only reads the properties.
             let pool: sys::CUmemoryPool =
                 unsafe { made(|out| sys::cuMemPoolCreate(out, &raw const properties)) };
             pool.expose_provenance()
@@ -211,36 +211,36 @@ pub(crate) fn imported_pool() -> sys::CUmemoryPool {
 fn import_pool(pool: sys::CUmemoryPool) -> sys::CUmemoryPool {
     let mut descriptor: c_int = -1;
     let out = (&raw mut descriptor).cast();
-    // SAFETY: for this type of handle, an integer is written.
+    // SAFETY: for this type of handle, the call writes an integer.
     done(unsafe { sys::cuMemPoolExportToShareableHandle(out, pool, DESCRIPTOR, 0) });
-    // SAFETY: a new descriptor that nothing else owns.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let handle = as_handle(&descriptor);
     // SAFETY: the handle is the descriptor itself.
     unsafe { made(|out| sys::cuMemPoolImportFromShareableHandle(out, handle, DESCRIPTOR, 0)) } // leak: imported_pool
 }
 
-/// Returns why a process cannot import its own pool.
+/// Returns why this process cannot import its own pool.
 pub(crate) fn no_pool_import() -> Option<String> {
     refusal("cuMemPoolImportFromShareableHandle", || {
         super::memory::destroy_pool(imported_pool());
     })
 }
 
-/// An imported pool, created once and kept.
+/// Returns an imported pool, which is created once and kept.
 fn shared_import() -> sys::CUmemoryPool {
     static POOL: OnceLock<usize> = OnceLock::new();
     let pool = *POOL.get_or_init(|| import_pool(exportable_pool(0)).expose_provenance());
     ptr::with_exposed_provenance_mut(pool)
 }
 
-/// The memory that is imported below: one of two allocations that are created once and kept.
+/// Returns the data of one of two allocations that can be imported. Both are created once and kept.
 fn exported_pointer() -> sys::CUmemPoolPtrExportData {
     static DATA: OnceLock<[[u8; 64]; 2]> = OnceLock::new();
     let data = DATA.get_or_init(|| {
         let pool = exportable_pool(0);
         [(); 2].map(|()| {
-            // SAFETY: the pool is kept for ever, and so is the memory.
+            // SAFETY: the pool is never destroyed, and the memory is never freed.
             let data: sys::CUmemPoolPtrExportData = unsafe {
                 let memory =
                     made(|out| sys::cuMemAllocFromPoolAsync(out, 9000, pool, stream::null()));
@@ -256,17 +256,17 @@ fn exported_pointer() -> sys::CUmemPoolPtrExportData {
 
 pub(crate) fn imported_pointer() -> Pointer {
     let (pool, mut data) = (shared_import(), exported_pointer());
-    // SAFETY: the data are read.
+    // SAFETY: the call only reads the data.
     unsafe { made(|out| sys::cuMemPoolImportPointer(out, pool, &mut data)) } // leak: imported_pointer
 }
 
-/// Returns why a process cannot import memory from its own pool.
+/// Returns why this process cannot import memory from its own pool.
 pub(crate) fn no_pointer_import() -> Option<String> {
     no_pool_import()
         .or_else(|| refusal("cuMemPoolImportPointer", || free_async(imported_pointer())))
 }
 
-/// Tries something once. If it cannot be done here, returns the reason.
+/// Makes an attempt. If it fails on this machine, returns the reason.
 fn refusal(what: &str, attempt: impl FnOnce()) -> Option<String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));

@@ -21,7 +21,7 @@ pub(crate) fn one_byte() -> Pointer {
 
 pub(crate) fn pitched() -> Pointer {
     let mut pitch = 0;
-    // SAFETY: 100 bytes by 3 rows of 4-byte elements; both answers are written.
+    // SAFETY: 3 rows of 100 bytes with 4-byte elements; the call writes to two local variables.
     unsafe { made(|out| sys::cuMemAllocPitch_v2(out, &mut pitch, 100, 3, 4)) } // leak: pitched
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn managed() -> Pointer {
 }
 
 pub(crate) fn free(pointer: Pointer) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller allocated the memory and no longer uses it.
     done(unsafe { sys::cuMemFree_v2(pointer) });
 }
 
@@ -48,30 +48,30 @@ pub(crate) fn one_mebibyte() -> Pointer {
 
 pub(crate) fn from_explicit_pool() -> Pointer {
     let (pool, stream) = (shared_pool(), stream::null());
-    // SAFETY: the pool is kept for ever.
+    // SAFETY: the pool is never destroyed.
     unsafe { made(|out| sys::cuMemAllocFromPoolAsync(out, 4096, pool, stream)) } // leak: from_explicit_pool
 }
 
 pub(crate) fn free_async(pointer: Pointer) {
-    // SAFETY: the caller allocated it on the null stream and no longer uses it.
+    // SAFETY: the caller allocated the memory on the null stream and no longer uses it.
     unsafe { result::free_async(pointer, stream::null()) }.expect("a free");
 }
 
 type AllocateAsync = unsafe extern "C" fn(*mut Pointer, usize, sys::CUstream) -> sys::CUresult;
 type FreeAsync = unsafe extern "C" fn(Pointer, sys::CUstream) -> sys::CUresult;
 
-/// Returns a function of the driver for which cudarc has no name.
+/// Returns a function of the driver that cudarc does not declare.
 fn driver_function<F: Copy>(name: &str) -> F {
     static DRIVER: OnceLock<libloading::Library> = OnceLock::new();
     let driver = DRIVER.get_or_init(|| {
         // SAFETY: the driver is loaded, because a context is current.
         unsafe { libloading::Library::new("libcuda.so.1") }.expect("the driver")
     });
-    // SAFETY: the callers below name functions with the signatures they have in `cuda.h`.
+    // SAFETY: the callers below pass the types that these functions have in `cuda.h`.
     *unsafe { driver.get::<F>(name.as_bytes()) }.expect("a function of the driver")
 }
 
-/// Uses the variant that a build with per-thread default streams calls.
+/// Calls the variant that a build with per-thread default streams would call.
 pub(crate) fn per_thread() -> Pointer {
     let allocate: AllocateAsync = driver_function("cuMemAllocAsync_ptsz");
     // SAFETY: the thread's own stream always exists.
@@ -80,13 +80,13 @@ pub(crate) fn per_thread() -> Pointer {
 
 pub(crate) fn free_per_thread(pointer: Pointer) {
     let free: FreeAsync = driver_function("cuMemFreeAsync_ptsz");
-    // SAFETY: the caller allocated it on the thread's own stream and no longer uses it.
+    // SAFETY: the caller allocated the memory on the thread's own stream and no longer uses it.
     done(unsafe { free(pointer, stream::null()) });
 }
 
 pub(crate) fn pool() -> sys::CUmemoryPool {
     let properties = pool_properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     unsafe { made(|out| sys::cuMemPoolCreate(out, &raw const properties)) } // leak: pool
 }
 
@@ -100,11 +100,11 @@ pub(super) fn pool_properties() -> sys::CUmemPoolProps {
 }
 
 pub(crate) fn destroy_pool(pool: sys::CUmemoryPool) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the pool and no longer uses it.
     unsafe { mem_pool::destroy(pool) }.expect("a pool");
 }
 
-/// A pool that is created once and kept.
+/// Returns a pool that is created once and kept.
 pub(crate) fn shared_pool() -> sys::CUmemoryPool {
     static POOL: OnceLock<usize> = OnceLock::new();
     let pool = *POOL.get_or_init(|| pool().expose_provenance());
@@ -122,23 +122,23 @@ pub(crate) fn pinned_by_the_other_call() -> *mut c_void {
 }
 
 pub(crate) fn free_pinned(pointer: *mut c_void) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller allocated the memory and no longer uses it.
     unsafe { result::free_host(pointer) }.expect("a free");
 }
 
 pub(crate) fn registered() -> Box<[MaybeUninit<u8>]> {
     let mut buffer = Box::new_uninit_slice(10_000);
     let start = buffer.as_mut_ptr().cast();
-    // SAFETY: the buffer stays where it is until it is unregistered.
+    // SAFETY: the buffer does not move until it is unregistered.
     done(unsafe { sys::cuMemHostRegister_v2(start, 10_000, 0) }); // leak: registered
     buffer
 }
 
 #[expect(
     clippy::boxed_local,
-    reason = "what was registered is the box's memory"
+    reason = "the registered memory belongs to the box"
 )]
 pub(crate) fn unregister(mut buffer: Box<[MaybeUninit<u8>]>) {
-    // SAFETY: `registered` registered it.
+    // SAFETY: `registered` registered this memory.
     done(unsafe { sys::cuMemHostUnregister(buffer.as_mut_ptr().cast()) });
 }

@@ -1,10 +1,10 @@
-//! The functions of the table: for each row, one that creates a resource and one that releases it.
+//! The functions that the table names: for each row, one creates a resource and one releases it.
 //!
-//! The line that a report must name is marked `// leak: ROW`; the tests find its number here.
+//! The line that a report must name ends with `// leak: ROW`, by which the tests find its number.
 
 #![expect(
     unsafe_code,
-    reason = "the driver's own calls, so that each leak is one call"
+    reason = "calls the driver, so that each leak is one call"
 )]
 
 pub(crate) mod arrays;
@@ -32,7 +32,7 @@ pub(crate) fn context() -> &'static Arc<CudaContext> {
     context
 }
 
-/// Forgets the resource.
+/// Forgets the resource, so that it leaks.
 pub(crate) fn keep<T>(taken: T) {
     std::mem::forget(taken);
 }
@@ -47,7 +47,7 @@ unsafe fn made<T>(call: impl FnOnce(*mut T) -> sys::CUresult) -> T {
     call(out.as_mut_ptr())
         .result()
         .expect("a call that succeeds");
-    // SAFETY: it succeeded, and the caller promises that it has written.
+    // SAFETY: the call succeeded, and the caller guarantees that it has then written a value.
     unsafe { out.assume_init() }
 }
 
@@ -62,12 +62,12 @@ fn done(result: sys::CUresult) {
 ///
 /// All zeros must be a valid value of each field.
 unsafe fn zeroed<T>() -> T {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
 fn attribute(attribute: sys::CUdevice_attribute) -> c_int {
-    // SAFETY: it writes an integer.
+    // SAFETY: the call writes an integer to a local variable.
     unsafe { made(|out| sys::cuDeviceGetAttribute(out, attribute, 0)) }
 }
 

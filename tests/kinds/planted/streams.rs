@@ -19,12 +19,12 @@ pub(crate) fn with_priority() -> sys::CUstream {
 
 pub(crate) fn green() -> sys::CUstream {
     let context = shared_green_context();
-    // SAFETY: the green context is kept for ever.
+    // SAFETY: the green context is never destroyed.
     unsafe { made(|out| sys::cuGreenCtxStreamCreate(out, context, NON_BLOCKING, 0)) } // leak: stream_of_a_green_context
 }
 
 pub(crate) fn destroy(stream: sys::CUstream) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the stream and no longer uses it.
     done(unsafe { sys::cuStreamDestroy_v2(stream) });
 }
 
@@ -34,6 +34,6 @@ pub(crate) fn event() -> sys::CUevent {
 }
 
 pub(crate) fn destroy_event(event: sys::CUevent) {
-    // SAFETY: the caller created it and no longer uses it.
+    // SAFETY: the caller created the event and no longer uses it.
     done(unsafe { sys::cuEventDestroy_v2(event) });
 }

@@ -1,4 +1,4 @@
-//! Physical memory, the addresses to which it is mapped, and multicast objects.
+//! Physical memory, the address ranges in which it is mapped, and multicast objects.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -8,13 +8,13 @@ use cudarc::driver::sys;
 
 use super::{Pointer, attribute, done, made, zeroed};
 
-/// The allocation granularity, which is the same on every GPU so far.
+/// The allocation granularity, which has been the same on every GPU so far.
 pub(crate) const SIZE: u64 = 2 << 20;
 const BYTES: usize = SIZE as usize;
 
 pub(crate) type Handle = sys::CUmemGenericAllocationHandle;
 
-/// Creates physical memory of device 0.
+/// The properties of physical memory of device 0.
 pub(super) fn properties() -> sys::CUmemAllocationProp {
     // SAFETY: zero is a valid value of every field.
     let mut properties: sys::CUmemAllocationProp = unsafe { zeroed() };
@@ -25,33 +25,33 @@ pub(super) fn properties() -> sys::CUmemAllocationProp {
 
 pub(crate) fn physical() -> Handle {
     let properties = properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) } // leak: physical
 }
 
 pub(crate) fn release(handle: Handle) {
-    // SAFETY: the caller has a reference and no longer uses it.
+    // SAFETY: the caller owns a reference and no longer uses it.
     done(unsafe { sys::cuMemRelease(handle) });
 }
 
 pub(crate) fn address_range() -> Pointer {
-    // SAFETY: the driver chooses the place.
+    // SAFETY: the driver chooses the addresses.
     unsafe { made(|out| sys::cuMemAddressReserve(out, BYTES, 0, 0, 0)) } // leak: address_range
 }
 
 pub(crate) fn free_addresses(address: Pointer) {
-    // SAFETY: the caller reserved it, and nothing is mapped there.
+    // SAFETY: the caller reserved the range, and nothing is mapped there.
     done(unsafe { sys::cuMemAddressFree(address, BYTES) });
 }
 
-/// Reserves an address range once, and returns a part of it for one more mapping.
+/// Returns the next part, for a mapping, of an address range that is reserved once.
 fn next_room() -> Pointer {
     const ROOMS: u64 = 512;
     static RANGE: OnceLock<Pointer> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let start = *RANGE.get_or_init(|| {
         let bytes = BYTES * ROOMS as usize;
-        // SAFETY: the driver chooses the place.
+        // SAFETY: the driver chooses the addresses.
         unsafe { made(|out| sys::cuMemAddressReserve(out, bytes, 0, 0, 0)) }
     });
     let room = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -59,16 +59,16 @@ fn next_room() -> Pointer {
     start + room * SIZE
 }
 
-/// Reserves the range that the functions below use in parts.
+/// Reserves the address range of which the functions below use parts.
 pub(crate) fn reserve_rooms() {
     next_room();
 }
 
-/// Maps memory and releases its handle, as most programs do: only the mapping holds the memory.
+/// Maps memory and releases its handle, as most programs do. Only the mapping holds the memory.
 pub(crate) fn mapped() -> Pointer {
     let room = next_room();
     let properties = properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) }; // leak: physical_mapped
     // SAFETY: the part of the range is as large as the memory.
     done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
@@ -77,7 +77,7 @@ pub(crate) fn mapped() -> Pointer {
 }
 
 pub(crate) fn unmap(address: Pointer) {
-    // SAFETY: the caller mapped it and no longer uses it.
+    // SAFETY: the caller mapped the memory and no longer uses it.
     done(unsafe { sys::cuMemUnmap(address, BYTES) });
 }
 
@@ -90,11 +90,11 @@ pub(crate) fn mapped_with_its_handle_kept() {
     free_addresses(address);
 }
 
-/// Takes one more reference than is released.
+/// Maps memory, and takes one more reference than it releases.
 pub(crate) fn retained() -> Handle {
     let room = next_room();
     let properties = properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) }; // leak: physical_retained
     // SAFETY: the part of the range is as large as the memory.
     done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
@@ -104,14 +104,14 @@ pub(crate) fn retained() -> Handle {
     again
 }
 
-/// Takes one more reference to the memory that is mapped there.
+/// Takes one more reference to the memory that is mapped at this address.
 pub(crate) fn retain(address: Pointer) -> Handle {
     let address = ptr::without_provenance_mut(address as usize);
-    // SAFETY: memory is mapped there.
+    // SAFETY: memory is mapped at this address.
     unsafe { made(|out| sys::cuMemRetainAllocationHandle(out, address)) }
 }
 
-/// Creates a multicast object for one device.
+/// The properties of a multicast object for one device.
 fn multicast_properties() -> sys::CUmulticastObjectProp {
     // SAFETY: zero is a valid value of every field.
     let mut properties: sys::CUmulticastObjectProp = unsafe { zeroed() };
@@ -122,18 +122,18 @@ fn multicast_properties() -> sys::CUmulticastObjectProp {
 
 pub(crate) fn multicast() -> Handle {
     let properties = multicast_properties();
-    // SAFETY: the properties are read.
+    // SAFETY: the call only reads the properties.
     unsafe { made(|out| sys::cuMulticastCreate(out, &raw const properties)) } // leak: multicast
 }
 
-/// Returns why there can be no multicast objects here.
+/// Returns why this machine cannot create multicast objects.
 pub(crate) fn no_multicast() -> Option<String> {
     let supported = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED;
     if attribute(supported) == 0 {
         return Some("the device has no multicast".to_owned());
     }
     let (properties, mut handle) = (multicast_properties(), 0);
-    // SAFETY: the properties are read and the handle is written.
+    // SAFETY: the call reads the properties, and writes the handle to a local variable.
     let tried = unsafe { sys::cuMulticastCreate(&mut handle, &raw const properties) };
     match tried.result() {
         Ok(()) => {

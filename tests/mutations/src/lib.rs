@@ -1,8 +1,8 @@
 //! Hostile input for tests: the seeds of a fuzz target, and random mutations of them.
 //!
-//! `fuzz/` runs the same targets with libFuzzer, which is guided by coverage. This crate needs
-//! nothing installed and produces the same inputs in every run, so that tests that run the seeds
-//! remain regression tests of what fuzzing has found.
+//! `fuzz/` runs the same targets with libFuzzer, which is guided by coverage. This crate needs no
+//! installed tools and produces the same inputs in every run. Tests that use it are therefore
+//! regression tests of what fuzzing has found.
 
 mod random;
 
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use random::Random;
 
-/// No input grows beyond this, because length alone finds nothing here.
+/// The maximum length of an input. Longer inputs find nothing more.
 const LONGEST: usize = 1 << 16;
 
-/// Values that are most often handled wrongly.
+/// Values that code often handles wrongly.
 const EXTREMES: [&[u8]; 14] = [
     b"0",
     b"-1",
@@ -33,8 +33,8 @@ const EXTREMES: [&[u8]; 14] = [
     b"\xff",
 ];
 
-/// Passes `target` every seed of the fuzz target `name` unchanged, and then `count` mutated ones;
-/// with `MUTATIONS` in the environment, that many times as many.
+/// Passes to `target` every seed of the fuzz target `name`, and then `count` mutated seeds. The
+/// environment variable `MUTATIONS` multiplies `count`.
 ///
 /// # Panics
 ///
@@ -107,7 +107,7 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
             let to = other.len().min(from + 1 + random.below(64));
             input.splice(at..end, other[from..to].iter().copied());
         }
-        // Takes a line of another seed.
+        // Inserts a line of another seed.
         _ => {
             let lines: Vec<_> = random
                 .one_of(seeds)

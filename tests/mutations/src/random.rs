@@ -1,4 +1,4 @@
-//! Repeatable random numbers.
+//! Reproducible random numbers.
 
 /// A [SplitMix64](https://prng.di.unimi.it/splitmix64.c) generator.
 #[derive(Debug)]

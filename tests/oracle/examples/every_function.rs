@@ -1,9 +1,9 @@
-//! Calls every watched function in each of its variants on this machine's GPU, so that the harness
-//! and CUPTI can both report it: run it with the oracle preloaded. What this driver or this device
-//! does not support fails, and both report the failure, too.
+//! Calls every watched function in each of its variants on this machine's GPU. With the oracle
+//! preloaded, both the harness and CUPTI report each call. Calls that this driver or this device
+//! does not support fail, and both report the failure as well.
 
-#![expect(unsafe_code, reason = "the driver's functions, by their names")]
-#![expect(clippy::print_stdout, reason = "a program's output")]
+#![expect(unsafe_code, reason = "calls the driver's functions by name")]
+#![expect(clippy::print_stdout, reason = "the program prints its result")]
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
@@ -19,12 +19,12 @@ const RELAXED: u64 = 2;
 const KERNEL: &[u8] =
     b".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n\0";
 
-/// The address of a value that a call reads or writes.
+/// Returns the address of a value that a call reads or writes.
 fn at<T: ?Sized>(place: &T) -> u64 {
     std::ptr::from_ref(place).cast::<()>().expose_provenance() as u64
 }
 
-/// The driver as a program sees it, and how many times it returned each error.
+/// The driver as a program sees it, and the number of times that it has returned each error.
 struct Driver {
     library: *mut c_void,
     errors: BTreeMap<(String, u32), u32>,
@@ -33,11 +33,11 @@ struct Driver {
 impl Driver {
     fn find(&self, name: &str) -> *mut c_void {
         let name = CString::new(name).expect("a name");
-        // SAFETY: an open library, and a C string.
+        // SAFETY: the library is open, and the name is a C string.
         unsafe { libc::dlsym(self.library, name.as_ptr()) }
     }
 
-    /// Calls a function with numbers and addresses; surplus arguments are ignored.
+    /// Calls a function with numbers and addresses. The function ignores surplus arguments.
     fn call(&mut self, name: &str, arguments: &[u64]) -> u32 {
         type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
         let function = self.find(name);
@@ -47,17 +47,18 @@ impl Driver {
         let error = if function.is_null() {
             u32::MAX
         } else {
-            // SAFETY: every parameter of these functions is passed like a number, and those below
-            // have the types that each function takes.
+            // SAFETY: every parameter of these functions is passed like a number, and the arguments
+            // below have the types that each function takes.
             unsafe { transmute::<*mut c_void, Function>(function)(a, b, c, d, e, f, g, h) }
         };
         *self.errors.entry((name.to_owned(), error)).or_default() += 1;
         error
     }
 
-    /// Calls a function that returns a value through its first parameter; 0 if it fails.
+    /// Calls a function that returns a value through its first parameter. Returns 0 if the call
+    /// fails.
     fn make(&mut self, name: &str, arguments: &[u64]) -> u64 {
-        // If the result is shorter, the remaining bits are unchanged.
+        // If the driver's result is shorter than 64 bits, the remaining bits stay 0.
         let answer = Box::new(0_u64);
         let mut all = vec![at(&*answer)];
         all.extend(arguments);
@@ -67,7 +68,7 @@ impl Driver {
         if error == 0 { made } else { 0 }
     }
 
-    /// Releases something, if it was created.
+    /// Calls a function that releases `what`, unless that is 0 because its creation failed.
     fn end(&mut self, name: &str, what: u64, more: &[u64]) {
         if what != 0 {
             let mut all = vec![what];
@@ -77,13 +78,13 @@ impl Driver {
     }
 }
 
-/// Returns a result that is written through a pointer other than the first parameter.
+/// Returns room for a result that a call writes through another parameter than the first.
 fn answer() -> Box<u64> {
     Box::new(0)
 }
 
 fn read(answer: &u64) -> u64 {
-    // SAFETY: a reference; the driver has written to it through its address.
+    // SAFETY: the pointer is a reference; the driver has written to the value through its address.
     unsafe { std::ptr::read_volatile(answer) }
 }
 
@@ -133,7 +134,7 @@ fn memory(it: &mut Driver) {
         let pointer = it.make(make, &arguments);
         it.end("cuMemFree_v2", pointer, &[]);
     }
-    // The memory is freed twice, and the driver refuses the second free.
+    // Frees the memory twice. The driver refuses the second free.
     let pointer = it.make("cuMemAlloc_v2", &[64]);
     it.end("cuMemFree_v2", pointer, &[]);
     it.end("cuMemFree_v2", pointer, &[]);

@@ -5,23 +5,24 @@ use std::fmt::Write;
 
 use crate::fact::Fact;
 
-/// The maximum number of differences that are written to the output.
+/// The maximum number of differences in the output.
 const SHOWN: usize = 40;
 
-/// The events of one source, separated by whether the program was running or exiting.
+/// The events of one source: those while the program was running, and those while it was exiting.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) running: Vec<Fact>,
     pub(crate) exiting: Vec<Fact>,
 }
 
-/// Returns the events that only one source reported, in order.
+/// The events that only one source reported, in order.
 pub(crate) struct Differences {
     pub(crate) only_heard: Vec<Fact>,
     pub(crate) only_cupti: Vec<Fact>,
 }
 
-/// Compares the two sources. Several threads report at the same time, so the order may differ.
+/// Compares the two sources, without regard to the order, because several threads report at the
+/// same time.
 pub(crate) fn compare(heard: &[Fact], cupti: &[Fact]) -> Differences {
     let mut left: HashMap<u64, Vec<Fact>> = HashMap::new();
     for fact in cupti {
@@ -30,7 +31,8 @@ pub(crate) fn compare(heard: &[Fact], cupti: &[Fact]) -> Differences {
     let mut only_heard = Vec::new();
     for fact in heard {
         let others = left.entry(fact.value()).or_default();
-        // Identical events are matched first, because one with fewer facts may match another.
+        // Matches identical events first, because an event with unknown figures may agree with
+        // several others.
         let same = others.iter().position(|other| other == fact);
         match same.or_else(|| others.iter().position(|other| other.agrees(fact))) {
             Some(at) => drop(others.remove(at)),

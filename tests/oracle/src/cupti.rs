@@ -1,4 +1,4 @@
-//! Reports of CUPTI: a subscription, and its callbacks as facts.
+//! The reports of CUPTI: the subscription, and the facts that its callbacks report.
 
 #![expect(unsafe_code, reason = "CUPTI's interface is C")]
 
@@ -47,14 +47,14 @@ struct Functions {
 struct Listener {
     functions: Functions,
     take: fn(Fact),
-    /// Resources that the driver may return again.
+    /// The live resources that the driver may return again instead of creating others.
     there: Mutex<BTreeSet<u64>>,
 }
 
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 
-/// Subscribes to CUPTI, and records its reports with `take`. Returns its version, or why there is
-/// none.
+/// Subscribes to CUPTI, and passes its reports to `take`. Returns CUPTI's version, or the reason
+/// why it cannot be used.
 pub(crate) fn subscribe(take: fn(Fact)) -> Result<String, String> {
     let functions = functions()?;
     let listener = LISTENER.get_or_init(|| Listener {
@@ -63,8 +63,8 @@ pub(crate) fn subscribe(take: fn(Fact)) -> Result<String, String> {
         there: Mutex::default(),
     });
     let (mut subscriber, mut version) = (std::ptr::null_mut(), 0);
-    // SAFETY: the signatures are those of CUPTI; the out pointers are to local variables, and the
-    // callback stays valid.
+    // SAFETY: CUPTI's functions have these signatures, the out pointers are to local variables, and
+    // the callback stays valid.
     let error = unsafe {
         (listener.functions.version)(&raw mut version);
         (listener.functions.subscribe)(&raw mut subscriber, called_back, std::ptr::null_mut())
@@ -74,7 +74,7 @@ pub(crate) fn subscribe(take: fn(Fact)) -> Result<String, String> {
     }
     let mut missing = Vec::new();
     for row in ROWS {
-        // SAFETY: the subscription was just created, and only this thread uses it.
+        // SAFETY: the subscription is new, and only this thread uses it.
         let error = unsafe { (listener.functions.enable)(1, subscriber, DRIVER_API, row.id) };
         if error != 0 {
             missing.push(row.name);
@@ -93,14 +93,14 @@ fn functions() -> Result<Functions, String> {
     let names = chosen.map_or_else(|| names.to_vec(), |chosen| vec![chosen]);
     let open = |name: &String| {
         let name = CString::new(name.as_str()).ok()?;
-        // SAFETY: a C string; CUPTI's constructors may run at any time.
+        // SAFETY: the name is a C string, and CUPTI's constructors may run at any time.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         (!library.is_null()).then_some(library)
     };
     let library = names.iter().find_map(open);
     let library = library.ok_or_else(|| format!("no CUPTI is found: {}", names.join(", ")))?;
     let find = |name: &CStr| {
-        // SAFETY: an open library and a C string.
+        // SAFETY: the library is open, and the name is a C string.
         let found = unsafe { libc::dlsym(library, name.as_ptr()) };
         if found.is_null() {
             Err(format!("it has no {}", name.to_string_lossy()))
@@ -108,7 +108,7 @@ fn functions() -> Result<Functions, String> {
             Ok(found)
         }
     };
-    // SAFETY: the signatures are those of CUPTI's headers for these names.
+    // SAFETY: CUPTI's headers declare these functions with these signatures.
     unsafe {
         use std::mem::transmute;
         Ok(Functions {
@@ -133,13 +133,13 @@ fn functions() -> Result<Functions, String> {
 ///
 /// # Safety
 ///
-/// Only CUPTI may call it, in the only domain that is enabled.
+/// Only CUPTI may call it, for the only enabled domain.
 unsafe extern "C" fn called_back(_: *mut c_void, _: u32, id: u32, data: *const CallbackData) {
     let (Some(listener), Some(row)) = (LISTENER.get(), ROWS.iter().find(|row| row.id == id)) else {
         return;
     };
     // SAFETY: in this domain, CUPTI passes this structure, with the parameters of the call that the
-    // id stands for and, at its end, the result.
+    // id identifies and, when the call ends, its result.
     let fact = unsafe {
         let data = &*data;
         if data.site != EXIT {
@@ -169,9 +169,9 @@ struct Call<'a> {
 impl Call<'_> {
     /// # Safety
     ///
-    /// A parameter of this type must begin there.
+    /// A parameter of this type must begin at this offset.
     unsafe fn value<T: Copy>(&self, at: usize) -> T {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.parameters.add(at).cast::<T>().read_unaligned() }
     }
 
@@ -179,9 +179,9 @@ impl Call<'_> {
     ///
     /// # Safety
     ///
-    /// It must be a pointer to an initialised value of this type.
+    /// The parameter must be null or a pointer to an initialised value of this type.
     unsafe fn pointed<T: Copy>(&self, at: usize) -> Option<T> {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let pointer = self.value::<*const T>(at);
             (!pointer.is_null()).then(|| pointer.read_unaligned())
@@ -192,7 +192,8 @@ impl Call<'_> {
     ///
     /// The call must belong to a row with this effect.
     unsafe fn fact(&self, does: &Does) -> Option<Fact> {
-        // SAFETY: guaranteed by the caller: the row says where parameters begin and what they are.
+        // SAFETY: guaranteed by the caller, because the row gives the offsets and types of the
+        // parameters.
         unsafe {
             match *does {
                 Does::Makes { .. } => self.made(does),
@@ -265,10 +266,10 @@ impl Call<'_> {
         else {
             return None;
         };
-        // SAFETY: guaranteed by the caller; results are read after success.
+        // SAFETY: guaranteed by the caller, and results are read only after success.
         unsafe {
             if self.error != 0 {
-                // This thread was not allowed to end the capture.
+                // `WRONG_THREAD` means that this thread may not end the capture.
                 let is_told = !(again && kind == Kind::GraphHandle && self.error == WRONG_THREAD);
                 let size = match size {
                     Size::Of64(_) | Size::Of32(_) | Size::None => self.bytes(size),
@@ -306,7 +307,7 @@ impl Call<'_> {
     ///
     /// The same as for [`Self::fact`].
     unsafe fn bytes(&self, size: Size) -> Option<u64> {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match size {
                 Size::None => Some(0),
@@ -329,7 +330,7 @@ impl Call<'_> {
     ///
     /// The same as for [`Self::fact`].
     unsafe fn place(&self, place: Place) -> Where {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match place {
                 Place::Host => Where::Host,

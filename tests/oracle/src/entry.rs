@@ -1,8 +1,9 @@
-//! The program's beginning, the driver's initialisation, and the program's end.
+//! What the oracle does at the start of the program, when the driver is initialised, and at the end
+//! of the program.
 
 #![expect(
     unsafe_code,
-    reason = "the loader calls what stands in sections, and the driver is called by name"
+    reason = "the loader calls functions in sections, and the driver is called by name"
 )]
 
 use std::env;
@@ -28,11 +29,11 @@ static CUPTI: Mutex<Account> = Mutex::new(Account {
     exiting: Vec::new(),
 });
 static EXITING: AtomicBool = AtomicBool::new(false);
-/// The version of CUPTI, or why there is none.
+/// The version of CUPTI, or the reason why it cannot be used.
 static SOURCE: OnceLock<Result<String, String>> = OnceLock::new();
 
-// SAFETY: the loader calls each entry in this section once, as a function without arguments; this
-// one writes to a static.
+// SAFETY: the loader calls each entry in this section once, without arguments. This function only
+// writes to a static.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static FIRST: extern "C" fn() = first;
@@ -41,7 +42,7 @@ extern "C" fn first() {
     before_initialisation(begin);
 }
 
-// SAFETY: as above, when the process exits.
+// SAFETY: as above, but at the exit of the process.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static NEARLY_LAST: extern "C" fn() = nearly_last;
@@ -64,11 +65,10 @@ extern "C" fn exit_begins() {
     EXITING.store(true, Ordering::Relaxed);
 }
 
-/// Begins to record from both sources; called before the program initialises the driver, on the
-/// thread that is about to.
+/// Begins to record from both sources. Called on the thread that is about to initialise the driver.
 fn begin() {
-    // CUPTI needs an initialised driver. Nothing else is watched in between. SAFETY: the driver is
-    // loaded, and its `cuInit` has this signature.
+    // CUPTI needs an initialised driver. No watched call happens before the subscription. SAFETY:
+    // the driver is loaded, and its `cuInit` has this signature.
     unsafe {
         let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
         if !library.is_null() {
@@ -112,7 +112,7 @@ extern "C" fn last(_: *mut c_void) {
         }
         Err(why) => format!("| {program} | not compared: {why} |\n"),
     };
-    // An error means that the receiver no longer exists.
+    // The write fails only if standard error no longer has a reader.
     let _ = std::io::stderr().write_all(text.as_bytes());
     if let Some(path) = env::var_os("GPU_LEAK_ORACLE_OUTPUT")
         && let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path)

@@ -1,11 +1,11 @@
-//! The facts that both sources report about a call, in the same types.
+//! The types of the facts that both sources report about a call.
 
 use std::fmt;
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::ledger::event::Space;
 
-/// A figure that a source may not know. It is compared only if both sources do.
+/// A figure that a source may not know. Figures are compared only if both sources know them.
 pub(crate) type Figure = Option<u64>;
 
 /// The device of a resource, or the host for host memory.
@@ -17,10 +17,10 @@ pub(crate) enum Where {
     Unsaid,
 }
 
-/// One event.
+/// What a source reports about one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
-    /// Something was created, or, if there is an error, could not be created.
+    /// A resource was created or, if there is an error, could not be created.
     Made {
         kind: Kind,
         value: u64,
@@ -28,7 +28,7 @@ pub(crate) enum Fact {
         place: Where,
         error: u32,
     },
-    /// Something was freed, destroyed or released, or, if there is an error, could not be.
+    /// A resource was freed, destroyed or released or, if there is an error, could not be.
     Freed {
         space: Space,
         value: u64,
@@ -42,12 +42,12 @@ pub(crate) enum Fact {
         bytes: u64,
         handle: u64,
     },
-    /// Another handle of mapped memory was given.
+    /// The driver returned another handle of mapped memory.
     Handle { value: u64, address: u64 },
 }
 
 impl Fact {
-    /// Whether two facts agree. A fact that one source does not know is not a difference.
+    /// Whether two facts agree. A figure or place that one source does not know is no difference.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         match (*self, *other) {
             (

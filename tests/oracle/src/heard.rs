@@ -1,4 +1,4 @@
-//! Reports of the harness: its events as facts.
+//! The reports of the harness: its events as facts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,16 +9,16 @@ use gpu_leak_check::ledger::{Kind, Layer};
 
 use crate::fact::{Fact, Where};
 
-/// Half of a key of the ledger: the number of an object in its context.
+/// The bit of a ledger key that marks the number of an object in its context.
 const IN_CONTEXT: u64 = 1 << 63;
 
 /// The releases that have begun.
 static BEGUN: Mutex<Option<HashMap<Ticket, (Space, u64)>>> = Mutex::new(None);
 
-/// Returns the fact of an event, with the ledger's result.
+/// Returns the fact that an event stands for. `answer` is the ledger's answer to the event.
 pub(crate) fn fact(event: &Event, answer: Option<Ticket>) -> Option<Fact> {
     Some(match *event {
-        // A node of a graph, which CUPTI's side of the comparison omits.
+        // The event is about a node of a graph, which CUPTI's side of the comparison omits.
         Event::GraphAllocates { made, .. } if made.kind == Kind::Graph => return None,
         Event::Created(made) | Event::GraphAllocates { made, .. }
             if made.layer == Layer::DRIVER =>

@@ -5,8 +5,8 @@
 //!
 //! `LD_PRELOAD=libgpu_leak_oracle.so ./program` writes one row of a table, and each difference, to
 //! standard error and, if `GPU_LEAK_ORACLE_OUTPUT` is set, to the end of that file.
-//! `GPU_LEAK_ORACLE_CUPTI` names the CUPTI to use; otherwise it is the one that the loader finds.
-//! `docs/oracle.md` says more.
+//! `GPU_LEAK_ORACLE_CUPTI` is the path of the CUPTI to use. If it is not set, the loader looks for
+//! one. See also `docs/oracle.md`.
 
 mod compare;
 #[cfg(target_os = "linux")]

@@ -1,14 +1,15 @@
-//! The contents of CUPTI's parameter blocks for each watched call.
+//! The layout of CUPTI's parameter block for each watched call.
 //!
-//! This was written from CUPTI's own headers, and not from the harness's table: numbers are those
-//! of `cupti_driver_cbid.h`, and a parameter is identified by its offset in bytes in its block, as
-//! laid out in `generated_cuda_meta.h`. Both headers are in the toolkit's `extras/CUPTI/include`, and in
-//! the packages `nvidia-cuda-cupti` and `nvidia-cuda-cupti-cu12` for Python.
+//! This table was written from CUPTI's own headers, and not from the harness's table. The numbers
+//! of calls are those of `cupti_driver_cbid.h`. A parameter is given by its offset in bytes in its
+//! block, as laid out in `generated_cuda_meta.h`. Both headers are in the toolkit's
+//! `extras/CUPTI/include`, and in the packages `nvidia-cuda-cupti` and `nvidia-cuda-cupti-cu12` for
+//! Python.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::ledger::event::Space;
 
-/// The location of a size.
+/// Where the size of a resource is found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Size {
     None,
@@ -29,7 +30,7 @@ pub(crate) enum Size {
     Buffer(usize),
 }
 
-/// The location of a device or place.
+/// Where the device or place of a resource is found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     Context,
@@ -308,7 +309,7 @@ mod tests {
 
     use super::ROWS;
 
-    /// Calls that do not themselves create or free anything: the ledger knows their effects.
+    /// Calls that create or free nothing themselves. Only the ledger knows their effects.
     const NOT_COMPARED: &[&str] = &[
         "cuInit",
         "cuCtxAttach",
@@ -338,8 +339,8 @@ mod tests {
         "cuGetProcAddress_v2",
     ];
 
-    /// Calls whose numbers have not been taken from CUPTI's headers yet. Until they are, the oracle
-    /// reports them as heard by the harness only.
+    /// Calls whose numbers are not yet taken from CUPTI's headers. Until then, the oracle reports
+    /// that only the harness intercepts them.
     const NO_ROW_YET: &[&str] = &[];
 
     #[test]

@@ -1,7 +1,7 @@
-//! A plugin with its own copy of gpu-leak-check: when a checked program loads it, there is a second
-//! harness, of this version or another, in the process.
+//! A plugin with its own copy of gpu-leak-check. In a checked program that loads it, there is a
+//! second harness, of this or another version.
 
-#![expect(unsafe_code, reason = "reached by symbol")]
+#![expect(unsafe_code, reason = "exports symbols")]
 
 use gpu_leak_check::Scope;
 use gpu_leak_check::report::Code;
@@ -11,11 +11,10 @@ use gpu_leak_check::report::check_report::CheckStatus;
 pub const HEARS_NOTHING: u32 = 1;
 /// The plugin's harness intercepts the driver.
 pub const HEARS: u32 = 2;
-/// The plugin's harness sees anything else.
+/// The plugin's check had any other result.
 pub const OTHER: u32 = 0;
 
-/// Checks an empty body, and returns what the plugin's harness could see. Its threads are started,
-/// too.
+/// Finishes a scope in which one thread has run, and returns what the plugin's harness could see.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_plugin_checks() -> u32 {
     let stretch = Scope::open("in the plugin");
@@ -30,8 +29,8 @@ pub extern "C" fn fake_plugin_checks() -> u32 {
     }
 }
 
-/// Runs `work` on a thread that this library starts, and waits for its end. Returns whether it
-/// ended normally.
+/// Runs `work` on a thread that this library starts, and waits for the thread. Returns whether the
+/// thread ended normally.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_plugin_runs(work: extern "C" fn()) -> bool {
     let thread = std::thread::Builder::new().name("the plugin's".to_owned());

@@ -20,7 +20,7 @@ extern "C" fn foreign() {}
 
 #[gpu_leak_check]
 fn main() {
-    // What calls a refused function is not wrong as well.
+    // The callers of rejected functions cause no further errors.
     constant();
     arguments(1);
 }

@@ -1,4 +1,4 @@
-// rustc judges these first, because `test` may be another macro and is asked before us.
+// rustc reports these errors first, because it expands `test` before our attribute.
 
 use gpu_leak_check::gpu_leak_check;
 

@@ -1,9 +1,10 @@
-//! The cost that the harness adds to Vulkan's calls: to creating and destroying a buffer of 64 KiB,
-//! to its memory, and to a frame that creates a buffer, fills it on the queue and waits.
+//! The cost that the harness adds to Vulkan's calls: to the creation and destruction of a buffer of
+//! 64 KiB, to its memory, and to a frame that creates a buffer, fills it on the queue and waits.
 //!
-//! `cargo bench -p gpu-leak-vulkan-tests` starts itself again, in turn, with wrappers that only forward, wrappers
-//! that report, and wrappers that report with stacks, and prints the medians. The difference is the harness's own
-//! work; the ratio also depends on the driver.
+//! `cargo bench -p gpu-leak-vulkan-tests` starts itself again three ways in turn: with wrappers
+//! that only forward, with wrappers that report, and with wrappers that report with stacks. It
+//! prints the medians. The differences are the harness's own work. The ratios also depend on the
+//! driver.
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
 use std::env;
@@ -15,13 +16,14 @@ use ash::vk;
 use gpu_leak_check::Scope;
 use gpu_leak_vulkan_tests::{Gpu, gpu};
 
-/// The variable that is set in the processes that measure.
+/// The variable that tells a process which variant to measure.
 const MEASURES: &str = "COST_MEASURES";
 const WORKS: &str = "Vulkan does this";
 const BYTES: u64 = 64 << 10;
 const ROUNDS: usize = 15;
 type Work = fn(&Gpu, &Queue);
-/// The measured work: its name, how many times one process does it, and its watched calls.
+/// The measured work: its name, its function, how many times one process does it, and the number of
+/// its watched calls.
 const MEASURED: [(&str, Work, u32, u32); 6] = [
     ("buffer, created and destroyed", buffer, 500_000, 2),
     ("memory, allocated and freed", memory, 1_000, 2),
@@ -50,7 +52,7 @@ fn new_buffer(gpu: &Gpu) -> vk::Buffer {
 }
 
 fn buffer(gpu: &Gpu, _: &Queue) {
-    // SAFETY: nothing uses it.
+    // SAFETY: nothing uses the buffer.
     unsafe { gpu.device.destroy_buffer(new_buffer(gpu), None) };
 }
 
@@ -84,7 +86,7 @@ fn fence(gpu: &Gpu, _: &Queue) {
 
 fn with_memory(gpu: &Gpu, work: impl FnOnce(vk::Buffer)) {
     let buffer = new_buffer(gpu);
-    // SAFETY: `work` waits for what uses the buffer.
+    // SAFETY: `work` waits until nothing uses the buffer any longer.
     unsafe {
         let memory = gpu.allocate(gpu.device.get_buffer_memory_requirements(buffer));
         gpu.device
@@ -105,7 +107,7 @@ fn frame(gpu: &Gpu, queue: &Queue) {
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(queue.commands)
             .command_buffer_count(1);
-        // SAFETY: the fence is waited for before anything ends.
+        // SAFETY: the code waits for the fence before it destroys anything.
         unsafe {
             let commands = gpu.device.allocate_command_buffers(&info).expect(WORKS);
             let begin = vk::CommandBufferBeginInfo::default();
@@ -131,7 +133,7 @@ fn frame(gpu: &Gpu, queue: &Queue) {
     });
 }
 
-/// The way in which calls are wrapped in a process.
+/// How a process wraps calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Forwarded,
@@ -139,7 +141,7 @@ enum Variant {
     Checked,
 }
 
-/// The variants, with the names by which the variable selects them.
+/// The variants, with the values of [`MEASURES`] that select them.
 const VARIANTS: [(&str, Variant); 3] = [
     ("forwarded", Variant::Forwarded),
     ("without-stacks", Variant::WithoutStacks),
@@ -173,7 +175,7 @@ fn measure(variant: Variant) {
             let _ = writeln!(std::io::stdout(), "{nanoseconds}");
         }
     });
-    // Without events there is nothing to judge.
+    // A check in a process that reports no events would have nothing to judge.
     if variant != Variant::Forwarded {
         scope.finish().assert_clean();
     }

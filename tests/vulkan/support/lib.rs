@@ -1,4 +1,4 @@
-//! Vulkan on this machine, for the tests: an instance and a device, and whether there are any.
+//! Vulkan on this machine, for the tests: whether there is a device, and how to open it.
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
 use std::ffi::CStr;
@@ -9,7 +9,7 @@ use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::skipped;
 
-/// The result of a call that is expected to succeed.
+/// The message if a call fails that is expected to succeed.
 const WORKS: &str = "Vulkan does this";
 
 /// An instance, and a device with one queue.
@@ -79,7 +79,7 @@ impl Gpu {
     /// Whether the device is one of NVIDIA's.
     #[must_use]
     pub fn is_nvidias(&self) -> bool {
-        // SAFETY: the physical device is this instance's.
+        // SAFETY: the physical device belongs to this instance.
         let properties = unsafe { self.instance.get_physical_device_properties(self.physical) };
         properties.vendor_id == 0x10de
     }
@@ -100,7 +100,8 @@ impl Gpu {
 
     /// Destroys the device and the instance.
     pub fn close(self) {
-        // SAFETY: the caller has destroyed everything that belongs to them, or means not to.
+        // SAFETY: the caller has destroyed all objects of the device and the instance, or leaks
+        // them on purpose.
         unsafe {
             self.device.destroy_device(None);
             self.instance.destroy_instance(None);
@@ -134,7 +135,7 @@ pub fn instance(entry: &Entry) -> Result<Instance, vk::Result> {
 /// Panics if the device cannot be opened.
 #[must_use]
 pub fn device(instance: &Instance, physical: vk::PhysicalDevice) -> (Device, Vec<&'static CStr>) {
-    // SAFETY: the device is the instance's; the parameters live as long as the calls.
+    // SAFETY: the device belongs to the instance, and the parameters live as long as the calls.
     unsafe {
         let there = instance.enumerate_device_extension_properties(physical);
         let names = having(WANTED, &there.expect(WORKS));
@@ -167,7 +168,8 @@ fn having(wanted: &[&'static CStr], there: &[vk::ExtensionProperties]) -> Vec<&'
     wanted.iter().filter(is_there).copied().collect()
 }
 
-/// Returns the device of this process, which is opened before a check begins.
+/// Returns the device of this process. A warm-up calls this first, so the device is opened before
+/// any check begins.
 ///
 /// # Panics
 ///
@@ -177,8 +179,7 @@ pub fn gpu() -> &'static Gpu {
     GPU.get_or_init(|| Gpu::open().expect("the parent has found a device"))
 }
 
-/// Whether this machine has a Vulkan device. If it has none, prints a message, and panics if the
-/// are mandatory.
+/// Whether this machine has a Vulkan device. If it has none, prints a message.
 ///
 /// # Panics
 ///
@@ -198,13 +199,13 @@ pub fn is_present() -> bool {
     false
 }
 
-/// Runs a checked test in a process of its own. Returns `None` without a Vulkan device.
+/// Runs a checked test in a process of its own. Returns `None` if there is no Vulkan device.
 #[must_use]
 pub fn run(test: &str) -> Option<Checked> {
     is_present().then(|| checked::finish(Run::of(test)))
 }
 
-/// Does the same with environment variables.
+/// Like [`run`], with environment variables.
 #[must_use]
 pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Option<Checked> {
     is_present().then(|| {

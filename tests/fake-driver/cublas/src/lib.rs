@@ -1,9 +1,9 @@
-//! A stand-in for libcublas: its handles allocate the same memory as real ones, and it does nothing
+//! A stand-in for libcublas. Its handles allocate the same memory as real ones. It does nothing
 //! else.
 //!
-//! It exists so that a stack has a library between the program and the driver.
+//! It exists so that stacks contain a library between the program and the driver.
 
-#![expect(unsafe_code, reason = "a C library's symbols")]
+#![expect(unsafe_code, reason = "exports a C library's symbols")]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Once;
@@ -17,7 +17,7 @@ const WORKSPACE: usize = 64 << 20;
 ///
 /// # Safety
 ///
-/// `F` is the type of the function called `name`.
+/// `F` must be the type of the function called `name`.
 unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
     // SAFETY: both names end with a zero byte; the stand-in for the driver may be opened at any
     // time, and is never closed.
@@ -29,22 +29,23 @@ unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// Loads the code of the library once, as the real one loads the kernels that it needs first.
+/// Loads the library's code once, as the real library loads the kernels that it needs first.
 fn load_code() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let mut module = 0;
-        // SAFETY: the documented signature.
+        // SAFETY: this is the documented signature.
         let load: Option<unsafe extern "C" fn(*mut u64, *const u8) -> u32> =
             unsafe { driver(c"cuModuleLoadData") };
         if let Some(load) = load {
-            // SAFETY: a local variable, and an image that ends with a zero byte.
+            // SAFETY: the handle is written to a local variable, and the image ends with a zero
+            // byte.
             unsafe { load(&raw mut module, c"kernels".as_ptr().cast()) };
         }
     });
 }
 
-/// Allocates a workspace; the handle is its address.
+/// Allocates a workspace, whose address is the handle.
 ///
 /// # Safety
 ///
@@ -52,10 +53,10 @@ fn load_code() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> c_int {
     load_code();
-    // SAFETY: the documented signature.
+    // SAFETY: this is the documented signature.
     let allocate: Option<unsafe extern "C" fn(*mut u64, usize) -> u32> =
         unsafe { driver(c"cuMemAlloc_v2") };
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     let answer = allocate.map(|allocate| unsafe { allocate(handle, WORKSPACE) });
     if answer == Some(0) { 0 } else { ALLOC_FAILED }
 }
@@ -63,7 +64,7 @@ pub unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> c_int {
 /// Frees the workspace.
 #[unsafe(no_mangle)]
 pub extern "C" fn cublasDestroy_v2(handle: u64) -> c_int {
-    // SAFETY: the documented signature.
+    // SAFETY: this is the documented signature.
     let free: Option<unsafe extern "C" fn(u64) -> u32> = unsafe { driver(c"cuMemFree_v2") };
     // SAFETY: the driver checks the address.
     let answer = free.map(|free| unsafe { free(handle) });

@@ -1,12 +1,13 @@
-//! The source of addresses: blocks mapped on the host, divided into pieces of 512 bytes or more.
+//! The source of addresses: blocks that are mapped on the host and cut into pieces of 512 bytes or
+//! more.
 //!
-//! A freed piece is the next one of its size to be handed out, so two threads race for one address
-//! as on a GPU. Mappings are never undone: a released block keeps its addresses and loses its
-//! contents.
+//! The piece that was freed last is the next one of its size to be handed out, so two threads race
+//! for one address as on a GPU. Mappings are never undone. A released block keeps its addresses and
+//! loses its contents.
 
 #![expect(
     unsafe_code,
-    reason = "the memory behind device addresses is mapped and dropped by hand"
+    reason = "maps and drops the memory behind device addresses"
 )]
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,8 +23,8 @@ struct Block {
     live: usize,
     /// Whether this block currently uses memory of the device.
     committed: bool,
-    /// Whether a stream-ordered free in this block has yet to be seen complete by the host. Until
-    /// then, a trim must not release the block.
+    /// Whether the host has not yet observed the completion of a stream-ordered free in this block.
+    /// Until it has, a trim must not release the block.
     unobserved: bool,
 }
 
@@ -70,7 +71,7 @@ impl Arena {
         }
     }
 
-    /// Bytes of the device held now, in whole blocks.
+    /// The bytes of the device that the arena holds, in whole blocks.
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved
     }
@@ -93,7 +94,7 @@ impl Arena {
         }
     }
 
-    /// Cuts a piece. `None` if the host has no memory left.
+    /// Cuts a piece. Returns `None` if the host has no memory left.
     pub(crate) fn allocate(&mut self, size: u64) -> Option<u64> {
         let size = rounded(size);
         if let Some(piece) = self.free.get_mut(&size).and_then(Vec::pop) {
@@ -128,7 +129,7 @@ impl Arena {
         Some(piece)
     }
 
-    /// Takes a piece back; `observed` is false for a stream-ordered free.
+    /// Takes back a piece. `observed` is false for a stream-ordered free.
     pub(crate) fn free(&mut self, piece: u64, size: u64, observed: bool) {
         let base = self.block_of(piece).0;
         let block = self
@@ -140,7 +141,7 @@ impl Arena {
         self.free.entry(rounded(size)).or_default().push(piece);
     }
 
-    /// Must be called when the host has synchronised: every free so far is seen.
+    /// Must be called when the host has synchronised, and so observed every free so far.
     pub(crate) fn observe(&mut self) {
         for block in self.blocks.values_mut() {
             block.unobserved = false;
@@ -156,8 +157,8 @@ impl Arena {
             if block.committed && block.live == 0 && !block.unobserved {
                 block.committed = false;
                 self.reserved -= block.size;
-                // SAFETY: the range is a private anonymous mapping of this arena, and no piece of it is live,
-                // so nobody may still read what was in it.
+                // SAFETY: the range is a private anonymous mapping of this arena, and no piece of
+                // it is live, so nobody may read its contents any longer.
                 unsafe {
                     libc::madvise(
                         base as *mut libc::c_void,
@@ -239,7 +240,8 @@ impl Arena {
 }
 
 impl Block {
-    /// The room after the last piece, or the whole block if none of its pieces is live.
+    /// Whether there is room after the last piece, or in the whole block if none of its pieces is
+    /// live.
     fn has_room(&self, size: u64) -> bool {
         self.cut + size <= self.size || (self.live == 0 && size <= self.size)
     }

@@ -113,9 +113,10 @@ impl Descriptor3d {
             0x01 | 0x08 => Ok(texels * channels),
             0x02 | 0x09 | 0x10 => Ok(texels * channels * 2),
             0x03 | 0x0a | 0x20 => Ok(texels * channels * 4),
-            // Normalised integers, whose channels are part of the format.
+            // Normalised integers. The format implies the number of channels.
             0xc0..=0xcb => Ok(texels * [1, 2, 4, 2, 4, 8][(self.format as usize - 0xc0) % 6]),
-            // Compressed blocks of 4 × 4 texels: eight bytes for two of the formats, else sixteen.
+            // Compressed blocks of 4 × 4 texels. A block has eight bytes in some formats and
+            // sixteen in others.
             0x91..=0x9e => {
                 let block = if matches!(self.format, 0x91 | 0x92 | 0x97 | 0x98) {
                     8
@@ -141,7 +142,8 @@ impl Descriptor3d {
         })
     }
 
-    /// Creates a mipmapped array with this descriptor, but with no more levels than are possible.
+    /// Returns the plan of a mipmapped array with this descriptor and at most this number of
+    /// levels.
     pub(crate) fn mipmapped(&self, levels: u32) -> Result<Plan, Error> {
         let longest = self.width.max(self.height).max(self.depth).max(1);
         let levels = levels.clamp(1, longest.ilog2() + 1);

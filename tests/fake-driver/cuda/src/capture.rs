@@ -1,4 +1,4 @@
-//! Stream capture: which streams record into which graph, and what is forbidden during a capture.
+//! Stream capture: the streams that record into a graph, and the calls that a capture forbids.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ const RELAXED: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Capture {
     graph: Handle,
-    /// Whether the graph existed before the capture. If so, it stays when the capture fails.
+    /// Whether the graph existed before the capture. Such a graph stays when the capture fails.
     is_borrowed: bool,
     origin: Handle,
     mode: u32,
@@ -39,8 +39,8 @@ impl Driver {
         self.streams.get(stream)?.capture
     }
 
-    /// Called when a stream was destroyed during a capture. If it was the origin, the capture ends,
-    /// because nothing else could end it.
+    /// Called when a stream was destroyed during a capture. If that stream was the origin, the
+    /// capture ends, because nothing else could end it.
     pub(crate) fn abandon(&mut self, id: u64, stream: Handle) {
         let Some(capture) = self.captures.get_mut(&id) else {
             return;
@@ -51,12 +51,12 @@ impl Driver {
         }
         let capture = self.take_capture(id);
         if !capture.is_borrowed {
-            // The graph may have been destroyed from outside.
+            // The program may already have destroyed the graph.
             let _ = self.destroy_graph(capture.graph);
         }
     }
 
-    /// Removes a capture from its streams.
+    /// Removes a capture from all its streams.
     fn take_capture(&mut self, id: u64) -> Capture {
         for stream in self
             .streams
@@ -70,8 +70,8 @@ impl Driver {
             .expect("the caller found this capture")
     }
 
-    /// Rejects calls that could affect work of another stream. During a capture in a strict mode
-    /// they are forbidden, and invalidate the capture.
+    /// Rejects calls that could affect the work of another stream. During a capture in a strict
+    /// mode, such calls are forbidden and invalidate the capture.
     pub(crate) fn forbid_in_capture(&mut self) -> Result<(), Error> {
         let (mode, thread) = (MODE.get(), dispatch::thread_number());
         let minds = |capture: &Capture| {
@@ -82,7 +82,7 @@ impl Driver {
         self.forbid(minds)
     }
 
-    /// Rejects synchronising a whole context while any of its streams captures.
+    /// Rejects the synchronisation of a whole context while any of its streams captures.
     pub(crate) fn forbid_in_capture_of(&mut self, context: Handle) -> Result<(), Error> {
         let captures: BTreeSet<Handle> = self
             .streams
@@ -94,7 +94,7 @@ impl Driver {
         self.forbid(|capture| captures.contains(&capture.origin))
     }
 
-    /// Rejects synchronising a stream while it captures.
+    /// Rejects the synchronisation of a stream while it captures.
     pub(crate) fn forbid_on_capturing(&mut self, stream: Handle) -> Result<(), Error> {
         let origin = self
             .capture_of(stream)
@@ -118,7 +118,7 @@ impl Driver {
         let Some((capture, from)) =
             other.filter(|(capture, _)| self.captures.contains_key(capture))
         else {
-            // Work outside a capture cannot be awaited inside one.
+            // A capture cannot wait for work outside it.
             return if own.is_some() {
                 Err(Error::STREAM_CAPTURE_ISOLATION)
             } else {
@@ -161,7 +161,7 @@ fn graph_of(stream: Handle) -> Result<Option<Handle>, Error> {
     }
 }
 
-/// Records an operation instead of running it; false if the stream does not capture.
+/// Records an operation instead of running it. Returns false if the stream does not capture.
 pub(crate) fn add(stream: Handle, node: Node) -> Result<bool, Error> {
     let Some(graph) = graph_of(stream)? else {
         return Ok(false);
@@ -170,7 +170,7 @@ pub(crate) fn add(stream: Handle, node: Node) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// An allocation in a capturing stream becomes a node of its graph, and gets its address now.
+/// Turns an allocation in a capturing stream into a node of its graph. Its address is assigned now.
 pub(crate) fn allocate(stream: Handle, size: u64) -> Result<Option<u64>, Error> {
     let Some(graph) = graph_of(stream)? else {
         return Ok(None);
@@ -179,7 +179,8 @@ pub(crate) fn allocate(stream: Handle, size: u64) -> Result<Option<u64>, Error> 
     crate::graph::add_allocation(graph, device, size).map(|(_, address)| Some(address))
 }
 
-/// A free in a capturing stream becomes a node; only graph memory can be freed there.
+/// Turns a free in a capturing stream into a node of its graph. Only graph memory can be freed
+/// there.
 pub(crate) fn free(stream: Handle, address: u64) -> Result<bool, Error> {
     let Some(graph) = graph_of(stream)? else {
         return Ok(false);

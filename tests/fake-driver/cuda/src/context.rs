@@ -1,4 +1,4 @@
-//! Contexts: created ones, each thread's stack of current ones, and what ends with a context.
+//! Created contexts, each thread's stack of current contexts, and what ends with a context.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -24,7 +24,7 @@ pub(crate) struct Context {
     pub(crate) flags: u32,
     pub(crate) cache_config: u32,
     pub(crate) limits: HashMap<u32, usize>,
-    /// For the handle of a green context: the primary context that this is a view of.
+    /// For the view of a green context: the primary context that it belongs to.
     base: Option<Handle>,
     /// The memory that the first launch in the context has added; `None` before that.
     pub(crate) growth: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Whether this is a context, and not the view of a green one.
+    /// Whether this is a live context and not the view of a green one.
     pub(crate) fn is_real(&self) -> bool {
         self.alive && self.base.is_none()
     }
@@ -43,8 +43,8 @@ impl Context {
 const STACK: usize = 32;
 
 thread_local! {
-    /// The contexts that are current on this thread, the top last. It has no destructor, because it
-    /// is also read during thread exit.
+    /// This thread's stack of current contexts, with the top last. The type has no destructor,
+    /// because the stack is also read during thread exit.
     static CURRENT: Cell<([Handle; STACK], usize)> = const { Cell::new(([0; STACK], 0)) };
 }
 
@@ -67,7 +67,7 @@ fn pop() -> Option<Handle> {
     Some(stack[depth])
 }
 
-/// Breaks a context for good.
+/// Breaks a context for good, with this error.
 pub(crate) fn poison(handle: Handle, error: Error) -> Result<(), Error> {
     let mut state = state();
     let owner = state.owner(handle).map_err(|_| Error::INVALID_CONTEXT)?;
@@ -94,7 +94,7 @@ impl Driver {
         }
     }
 
-    /// The context to which objects belong that are created under this handle.
+    /// The context that owns objects created under this handle.
     pub(crate) fn owner(&self, handle: Handle) -> Result<Handle, Error> {
         Ok(self.context(handle)?.base.unwrap_or(handle))
     }
@@ -105,7 +105,7 @@ impl Driver {
         context.base.map(|_| top())
     }
 
-    /// The calling thread's context, if it has one that is not broken.
+    /// Returns the calling thread's context. Fails if it has none, or if the context is broken.
     pub(crate) fn current(&self) -> Result<&Context, Error> {
         self.healthy(top())
     }
@@ -115,13 +115,13 @@ impl Driver {
         self.owner(top())
     }
 
-    /// A context in which calls still succeed.
+    /// Returns a context by its handle. Fails if the context is broken.
     pub(crate) fn healthy(&self, handle: Handle) -> Result<&Context, Error> {
         let context = self.context(self.owner(handle)?)?;
         context.poisoned.map_or(Ok(context), Err)
     }
 
-    /// Returns the next context id, which no other context has had.
+    /// Returns an id that no other context has had.
     fn new_context_uid(&mut self) -> u32 {
         self.context_uids += 1;
         self.context_uids
@@ -190,8 +190,8 @@ impl Driver {
         }
     }
 
-    /// Marks every stream-ordered free so far as seen, and makes pools release what exceeds their
-    /// threshold.
+    /// Marks every stream-ordered free so far as observed, and makes pools release what exceeds
+    /// their threshold.
     pub(crate) fn observe(&mut self) {
         for pool in self.pools.values_mut() {
             pool.observe();
@@ -199,7 +199,6 @@ impl Driver {
     }
 }
 
-/// Destroys a live context.
 pub(crate) fn destroy(handle: Handle) {
     state().tear_down(handle);
     user_object::run_destructors();

@@ -1,10 +1,10 @@
-//! The settings of a context: flags, limits, the cache preference. None of them has an effect here.
+//! The settings of a context: flags, limits and the cache preference. None of them has an effect.
 
 use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::state::driver;
 
-/// `CUlimit`: stack, printf buffer, heap, …; the values of a new context.
+/// The limits of a new context, in the order of `CUlimit`: stack, printf buffer, heap and so on.
 fn default_limit(limit: u32) -> Result<usize, Error> {
     [1024, 8_650_752, 8 << 20, 2, 2048, 64, 0]
         .get(limit as usize)

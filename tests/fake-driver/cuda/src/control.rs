@@ -1,9 +1,9 @@
-//! Functions that the real libcuda does not have. Tests inspect and control the stand-in with them.
+//! Functions by which tests inspect and control the stand-in. The real libcuda does not have them.
 //! Their names begin with `fake_cuda_`.
 
 #![expect(
     unsafe_code,
-    reason = "symbols of the shared library, with raw arguments"
+    reason = "exports symbols of the library with raw arguments"
 )]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -30,7 +30,8 @@ pub(crate) fn at_exit(action: fn()) {
     }
 }
 
-/// The number of live objects of a kind, and their bytes; `None` if there is no such kind.
+/// Returns the number of live objects of a kind, and their bytes. Returns `None` if there is no
+/// such kind.
 fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
     let handles = |count: usize| Some((count as u64, 0));
     match kind {
@@ -99,13 +100,11 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// Returns the text of an argument.
-///
 /// # Safety
 ///
 /// `text` must be a C string that lives through the call.
 unsafe fn text<'a>(text: *const c_char) -> &'a CStr {
-    // SAFETY: guaranteed by the caller of this function.
+    // SAFETY: guaranteed by the caller.
     unsafe { CStr::from_ptr(text) }
 }
 
@@ -116,7 +115,7 @@ unsafe fn text<'a>(text: *const c_char) -> &'a CStr {
 /// `words` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_set_fault(words: *const c_char) {
-    // SAFETY: guaranteed by the caller of this function.
+    // SAFETY: guaranteed by the caller.
     let words = unsafe { text(words) }.to_string_lossy();
     let outcome = fault::plan().add(&words);
     outcome.unwrap_or_else(|problem| fault::give_up(&format!("fake_cuda_set_fault: {problem}")));
@@ -134,56 +133,56 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
     crate::context::poison(context, Error::ILLEGAL_ADDRESS).map_or_else(|error| error.0, |()| 0)
 }
 
-/// Returns how many objects of a kind are live, and their bytes. A kind is an arm of [`live_of`],
-/// or the name of a [`Class`] or a [`Kind`]; any other name ends the process.
+/// Returns how many objects of a kind are live, and writes their bytes. The name of a kind is that
+/// of an arm of [`live_of`], of a [`Class`] or of a [`Kind`]. Any other name ends the process.
 ///
 /// # Safety
 ///
 /// `kind` must be a C string; `bytes` must be null or valid for writes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_live(kind: *const c_char, bytes: *mut u64) -> u64 {
-    // SAFETY: guaranteed by the caller of this function.
+    // SAFETY: guaranteed by the caller.
     let kind = unsafe { text(kind) }.to_string_lossy();
     let Some((count, held)) = live_of(&state::state(), &kind) else {
         fault::give_up(&format!("fake_cuda_live: `{kind}` is no kind of object"))
     };
     if !bytes.is_null() {
-        // SAFETY: guaranteed by the caller of this function.
+        // SAFETY: guaranteed by the caller.
         unsafe { bytes.write(held) };
     }
     count
 }
 
-/// The number of contexts created since the process began, including primary ones and those created
-/// again after a reset.
+/// Returns the number of contexts created since the process began. Primary contexts count, and
+/// count again when they are created again after a reset.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_contexts_made() -> u32 {
     state::state().contexts_made
 }
 
-/// Blocks until a thread is held in a function by `delay:NAME`.
+/// Blocks until `delay:NAME` holds a thread in the function.
 ///
 /// # Safety
 ///
 /// `name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_wait_held(name: *const c_char) {
-    // SAFETY: guaranteed by the caller of this function.
+    // SAFETY: guaranteed by the caller.
     fault::wait_held(unsafe { text(name) });
 }
 
-/// Lets one thread held in a function return.
+/// Lets one thread that is held in a function return.
 ///
 /// # Safety
 ///
 /// `name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_release(name: *const c_char) {
-    // SAFETY: guaranteed by the caller of this function.
+    // SAFETY: guaranteed by the caller.
     fault::release(unsafe { text(name) });
 }
 
-/// An undocumented entry point of the real library; it does nothing here.
+/// An undocumented entry point of the real library. It does nothing here.
 #[unsafe(no_mangle)]
 extern "C" fn cuGetExportTable(_table: *mut *const c_void, _id: *const c_void) -> c_int {
     Error::NOT_SUPPORTED.0 as c_int

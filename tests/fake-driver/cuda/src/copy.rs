@@ -1,7 +1,7 @@
-//! Copies and memsets: executed immediately, within the bounds of what was allocated, or recorded
-//! by a capture.
+//! Copies and memsets. A capture records them. Otherwise they run immediately, within the bounds of
+//! the allocations.
 
-#![expect(unsafe_code, reason = "device addresses are host memory, written here")]
+#![expect(unsafe_code, reason = "writes to host memory behind device addresses")]
 
 use crate::capture;
 use crate::dispatch::api;
@@ -11,7 +11,7 @@ use crate::handle::Handle;
 use crate::memory::Kind;
 use crate::state::{Driver, driver};
 
-/// Says which memory a side of a copy must be.
+/// The kind of memory that one side of a copy must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Device,
@@ -39,13 +39,13 @@ pub(crate) enum Transfer {
 }
 
 impl Driver {
-    /// Locates `size` bytes at `address`, if they may be accessed as `side` requires.
+    /// Locates `size` bytes at `address`. Fails if they are not of the kind that `side` requires.
     fn reach(&self, address: u64, size: u64, side: Side) -> Result<u64, Error> {
         match (self.range_of(address), side) {
             (Some((base, range)), _) => {
                 let is_inside = size <= base + range.size - address;
                 // A registered range is the program's own memory, so an access may extend beyond
-                // it.
+                // the range.
                 if !is_inside && range.kind != Kind::Registered {
                     return Err(Error::INVALID_VALUE);
                 }
@@ -60,7 +60,7 @@ impl Driver {
         }
     }
 
-    /// Executes a transfer. The lock is held, so that neither side can be freed meanwhile.
+    /// Executes a transfer. The caller holds the lock, so neither side can be freed meanwhile.
     pub(crate) fn run(&mut self, transfer: Transfer) -> Result<(), Error> {
         match transfer {
             Transfer::Copy { size: 0, .. } | Transfer::Fill { count: 0, .. } => Ok(()),

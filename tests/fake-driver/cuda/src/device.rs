@@ -1,4 +1,4 @@
-//! Devices: initialisation, the number of devices, and the figures of a device.
+//! Devices: their initialisation, number and figures.
 
 use crate::arena::Arena;
 use crate::dispatch::{Out, api};
@@ -10,7 +10,7 @@ use crate::state::{self, Driver, driver};
 
 /// The memory of an H200, as reported by `cuDeviceTotalMem`.
 const TOTAL_MEMORY: u64 = 150_110_011_392;
-/// The bytes that a new context uses before anything is allocated in it.
+/// The bytes of the device that a new context uses.
 const CONTEXT_MEMORY: u64 = 527 << 20;
 const PAGE: u64 = 2 << 20;
 
@@ -25,7 +25,7 @@ pub(crate) struct Device {
     pub(crate) graph: GraphMemory,
     pub(crate) default_pool: Handle,
     pub(crate) current_pool: Handle,
-    /// The bytes of every kind that are handed out on this device.
+    /// The bytes handed out on this device, of every kind.
     pub(crate) allocated: u64,
     /// The bytes of physical memory and arrays, in whole pages.
     pub(crate) pages: u64,
@@ -77,7 +77,8 @@ impl Driver {
             + own.pages
     }
 
-    /// Whether the device can hand out `size` more bytes, of which `growth` are not reserved yet.
+    /// Fails if the device cannot hand out `size` more bytes, of which `growth` are not yet
+    /// reserved.
     pub(crate) fn admit(&self, device: usize, size: u64, growth: u64) -> Result<(), Error> {
         let limit = fault::plan().oom_after;
         let over_limit =
@@ -89,14 +90,14 @@ impl Driver {
     }
 }
 
-/// CUDA 13.0, the version of the driver that was measured.
+/// CUDA 13.0, the version of the driver whose behaviour was measured.
 pub(crate) const VERSION: u32 = 13_000;
 
 fn version() -> u32 {
     fault::plan().version.unwrap_or(VERSION)
 }
 
-/// The values of `CUdevice_attribute` for an H200, as far as callers ask for them.
+/// The values of those attributes of an H200 that callers ask for, by `CUdevice_attribute`.
 fn attribute(number: u32) -> i32 {
     match number {
         1 => 1024,
@@ -141,7 +142,7 @@ fn attribute(number: u32) -> i32 {
         97 => 232_448,
         106 => 32,
         111 => 1024,
-        // Multicast.
+        // Multicast is supported.
         132 => 1,
         115 => i32::from(!fault::plan().no_pools),
         119 => 1,

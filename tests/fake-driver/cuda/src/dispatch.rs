@@ -1,10 +1,11 @@
-//! One call to the driver API, which runs its body or its fault.
+//! How a call to the driver API runs: its body, or the fault planned for it.
 //!
-//! Every API function is one entry of an [`api!`] table: exported names, arguments, body.
+//! Every API function is one entry of an [`api!`] table, with its exported names, arguments and
+//! body.
 
 #![expect(
     unsafe_code,
-    reason = "out arguments are raw pointers of the C interface"
+    reason = "writes through the raw pointers of the C interface"
 )]
 
 use std::cell::Cell;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::error::Error;
 use crate::fault;
 
-/// Runs one call. Every exported function calls this.
+/// Runs one call. Every exported function calls this function.
 pub(crate) fn call(name: &'static CStr, body: impl FnOnce() -> Result<(), Error>) -> u32 {
     let planned = fault::planned(name);
     let result = match planned.error {
@@ -44,7 +45,7 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T: Copy> Out<T> {
-    /// Writes the value; a null pointer is `INVALID_VALUE`.
+    /// Writes the value. Fails with `INVALID_VALUE` if the pointer is null.
     pub(crate) fn put(self, value: T) -> Result<(), Error> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -56,26 +57,28 @@ impl<T: Copy> Out<T> {
     /// Writes the value if the pointer is not null.
     pub(crate) fn offer(self, value: T) {
         if !self.0.is_null() {
-            // SAFETY: not null, so valid for writes (see the type).
+            // SAFETY: the pointer is not null, so it is valid for writes (see the type).
             unsafe { self.0.write_unaligned(value) };
         }
     }
 
-    /// Returns the value that the caller has stored there, for arguments that are read and written.
+    /// Returns the value that the caller has stored there, for arguments that a call reads and
+    /// writes.
     pub(crate) fn value(self) -> Result<T, Error> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: not null, so valid (see the type), and callers initialise what is read.
+        // SAFETY: the pointer is not null, so it is valid (see the type), and callers initialise
+        // what is read.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// Returns the same place as another type, for the `void*` of an attribute query.
+    /// Returns the same pointer with another type, for the `void*` of an attribute query.
     pub(crate) fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
 
-    /// Returns the place of an array's element number `index`.
+    /// Returns the pointer to the element `index` of an array.
     pub(crate) fn at(self, index: usize) -> Out<T> {
         Out(self.0.wrapping_add(index))
     }
@@ -118,7 +121,7 @@ impl<T: Copy> In<T> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: not null, so valid for reads (see the type).
+        // SAFETY: the pointer is not null, so it is valid for reads (see the type).
         Ok(unsafe { self.0.read_unaligned() })
     }
 
@@ -136,7 +139,7 @@ impl In<c_char> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: not null, so a C string (see the type).
+        // SAFETY: the pointer is not null, so it is to a C string (see the type).
         Ok(unsafe { CStr::from_ptr(self.0) }
             .to_string_lossy()
             .into_owned())
@@ -151,7 +154,7 @@ pub(crate) struct Entry {
 }
 
 thread_local! {
-    /// The number of this thread; 0 until it is requested.
+    /// The number of this thread, or 0 before its first use.
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -171,7 +174,7 @@ macro_rules! api {
     ($($($name:ident),+ fn $arguments:tt $body:block)*) => {
         $($($crate::dispatch::export!($name, $arguments, $body);)+)*
 
-        /// The functions of this family.
+        /// The functions that this table exports.
         pub(crate) const ENTRIES: &[$crate::dispatch::Entry] = &[$($(
             $crate::dispatch::Entry { name: stringify!($name), address: $name as *const std::ffi::c_void },
         )+)*];

@@ -15,7 +15,7 @@ macro_rules! codes {
             $(pub(crate) const $constant: Error = Error($code);)*
         }
 
-        /// `cuGetErrorName` and `cuGetErrorString` of a code.
+        /// Returns what `cuGetErrorName` and `cuGetErrorString` return for a code.
         pub(crate) fn describe(code: u32) -> Option<(&'static CStr, &'static CStr)> {
             match code {
                 0 => Some((c"CUDA_SUCCESS", c"no error")),

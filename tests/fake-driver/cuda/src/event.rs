@@ -1,4 +1,4 @@
-//! Events. An event is a moment in a stream, or a mark in a capture.
+//! Events. An event marks a moment in a stream, or a point in a capture.
 
 use std::time::Instant;
 
@@ -10,7 +10,6 @@ use crate::state::{Driver, driver};
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
 
-/// An event.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) context: Handle,

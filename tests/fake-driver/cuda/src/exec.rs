@@ -62,7 +62,7 @@ impl Driver {
         }))
     }
 
-    /// Makes an executable graph do what `graph` does from now on; both must have the same nodes.
+    /// Makes an executable graph do from now on what `graph` does. Both must have the same nodes.
     fn update(&mut self, exec: Handle, graph: Handle) -> Result<(), Error> {
         let operations = self.operations(graph)?;
         let found = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
@@ -91,9 +91,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether every address to allocate is free, and all memory to free is live.
+    /// Whether every address that the launch allocates is free, and all memory that it frees is
+    /// live.
     fn can_launch(&self, exec: &Exec) -> bool {
-        // The changes that this launch has made so far; all else is as in the current memory.
+        // The changes that this launch would have made so far to the current state of the memory.
         let mut live: HashMap<u64, bool> = HashMap::new();
         if exec.flags & AUTO_FREE_ON_LAUNCH != 0 {
             live.extend(
@@ -113,7 +114,7 @@ impl Driver {
         })
     }
 
-    /// Runs a graph. Returns its host functions, to be called without the lock.
+    /// Runs a graph. Returns its host functions, which must be called without the lock.
     fn launch(&mut self, exec: Handle) -> Result<Vec<HostCall>, Error> {
         let mut calls = Vec::new();
         let exec = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
@@ -208,7 +209,7 @@ api! {
         Ok(())
     }
 
-    // The call's result is a struct with a code and two nodes.
+    // The result is a struct of a code and two nodes.
     cuGraphExecUpdate_v2 fn(exec: Handle, graph: Handle, result: Out<[u64; 3]>) {
         result.offer([0; 3]);
         driver()?.update(exec, graph)?;

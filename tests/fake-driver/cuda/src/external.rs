@@ -1,4 +1,4 @@
-//! Memory and semaphores of other APIs: imports, and mappings of an import, which outlive the
+//! Memory and semaphores of other APIs: imports, and mappings of imports. A mapping outlives its
 //! import.
 
 use crate::array::Descriptor3d;
@@ -9,8 +9,8 @@ use crate::memory::Kind;
 use crate::object::{self, Class, Plan};
 use crate::state::{Driver, driver};
 
-/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`: 104 bytes. The meaning of the handle depends on the type;
-/// the handle is not used here.
+/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`: 104 bytes. The stand-in does not use the handle, whose
+/// meaning depends on the type.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryHandleDescriptor {
@@ -63,7 +63,7 @@ impl Driver {
 api! {
     cuImportExternalMemory fn(memory: Out<Handle>, descriptor: In<MemoryHandleDescriptor>) {
         let descriptor = descriptor.get()?;
-        // The handle types are numbered from 1.
+        // Handle types are numbered from 1.
         if descriptor.kind == 0 || descriptor.size == 0 {
             return Err(Error::INVALID_VALUE);
         }
@@ -83,7 +83,7 @@ api! {
     ) {
         let descriptor = descriptor.get()?;
         driver()?.object(Class::ExternalMemory, memory)?;
-        // The bytes belong to the import.
+        // The array has no bytes of its own: they belong to the import.
         object::create(array, Plan { size: 0, ..descriptor.array.mipmapped(descriptor.levels)? })
     }
 

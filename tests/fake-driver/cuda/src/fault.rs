@@ -1,5 +1,5 @@
-//! Faults on request: `FAKE_CUDA`, a comma-separated list, and `fake_cuda_set_fault` add to one
-//! plan.
+//! Faults on request. The variable `FAKE_CUDA`, a comma-separated list, and the function
+//! `fake_cuda_set_fault` add to one plan.
 //!
 //! | word | what happens |
 //! | --- | --- |
@@ -32,7 +32,7 @@ enum Action {
 struct Rule {
     api: String,
     action: Action,
-    /// The number of the failing call, counted from now on; every call fails if `None`.
+    /// The number of the failing call, counted from now on. If `None`, every call fails.
     at: Option<u64>,
     calls: u64,
 }
@@ -63,14 +63,14 @@ static PLAN: LazyLock<Mutex<Plan>> = LazyLock::new(|| {
     Mutex::new(plan)
 });
 
-/// The plan, to read or to add to.
+/// Locks the plan, to read it or to add to it.
 pub(crate) fn plan() -> MutexGuard<'static, Plan> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the process with one line, because what a test requested is impossible.
+/// Ends the process with a one-line message, because a test requested something impossible.
 pub(crate) fn give_up(problem: &str) -> ! {
-    // The process ends here either way; a closed stderr must not hide that.
+    // The process must abort even if stderr is closed.
     let _ = writeln!(std::io::stderr(), "fake driver: {problem}");
     std::process::abort();
 }
@@ -88,7 +88,7 @@ pub(crate) fn device_count() -> usize {
     *COUNT
 }
 
-/// Counts a call and returns its faults.
+/// Counts a call, and returns the faults planned for it.
 pub(crate) fn planned(name: &CStr) -> Planned {
     let mut planned = Planned::default();
     let mut poisons = false;
@@ -180,8 +180,8 @@ fn number<T: std::str::FromStr>(text: &str, word: &str) -> Result<T, String> {
         .map_err(|_| format!("`{text}` in `{word}` is no number"))
 }
 
-/// Threads that wait between the effect of a call and its return, and the permits to continue, by
-/// function.
+/// For each function, the threads that wait between the effect of a call and its return, and the
+/// permits to continue.
 #[derive(Debug, Default)]
 struct Held {
     waiting: u32,
@@ -195,7 +195,7 @@ fn held() -> MutexGuard<'static, HashMap<Vec<u8>, Held>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for [`release`].
+/// Holds the calling thread until [`release`].
 pub(crate) fn hold(name: &CStr) {
     let mut held = held();
     held.entry(name.to_bytes().to_vec()).or_default().waiting += 1;

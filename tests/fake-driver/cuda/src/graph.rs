@@ -40,7 +40,7 @@ impl Graph {
 }
 
 impl Driver {
-    /// Destroys a graph, its nodes, and addresses and objects that nothing else holds.
+    /// Destroys a graph and its nodes, and the addresses and objects that only the graph held.
     pub(crate) fn destroy_graph(&mut self, graph: Handle) -> Result<(), Error> {
         self.graphs
             .get(graph)
@@ -66,14 +66,14 @@ impl Driver {
         self.drop_objects(graph.objects);
     }
 
-    /// The nodes of the graph, without those of child graphs.
+    /// The nodes of a graph, without those of its child graphs.
     fn nodes_of(&self, graph: Handle) -> Result<Vec<Node>, Error> {
         let graph = self.graphs.get(graph).ok_or(Error::INVALID_VALUE)?;
         let known = |&node| self.nodes.get(node).copied();
         Ok(graph.nodes.iter().filter_map(known).collect())
     }
 
-    /// The operations of a graph, with the nodes of each child graph in place of its node.
+    /// The operations of a graph. The nodes of a child graph take the place of the child node.
     pub(crate) fn operations(&self, graph: Handle) -> Result<Vec<Node>, Error> {
         let mut operations = Vec::new();
         for node in self.nodes_of(graph)? {
@@ -135,7 +135,6 @@ impl Driver {
     }
 }
 
-/// Adds a node.
 pub(crate) fn add_node(
     graph: Handle,
     make: impl FnOnce(&mut Driver) -> Result<Node, Error>,
@@ -156,7 +155,7 @@ pub(crate) fn add_node(
     Ok(node)
 }
 
-/// Adds an allocation node. Its address is fixed now; it gets memory at a launch.
+/// Adds an allocation node. Its address is fixed now, and a launch provides its memory.
 pub(crate) fn add_allocation(
     graph: Handle,
     device: usize,
@@ -175,7 +174,7 @@ pub(crate) fn add_allocation(
     Ok((node, address))
 }
 
-/// Adds a free node. It can only free graph memory, and only once in a graph.
+/// Adds a free node. It can free only graph memory, and only once in a graph.
 pub(crate) fn add_free(graph: Handle, address: u64) -> Result<Handle, Error> {
     add_node(graph, |driver| {
         if driver.may_free(graph, address)? {
@@ -186,7 +185,7 @@ pub(crate) fn add_free(graph: Handle, address: u64) -> Result<Handle, Error> {
     })
 }
 
-/// Adds a node that owns a copy of another graph, or that other graph itself.
+/// Adds a node that owns a copy of another graph or, if `moves` is set, that graph itself.
 pub(crate) fn add_child(graph: Handle, child: Handle, moves: bool) -> Result<Handle, Error> {
     if graph == child {
         return Err(Error::INVALID_VALUE);

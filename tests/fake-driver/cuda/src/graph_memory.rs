@@ -1,7 +1,7 @@
 //! The memory that the allocation nodes of graphs own, in the terms of `CUgraphMem_attribute`.
 //!
-//! An address is fixed when its node is created. It is backed by memory from the first launch on.
-//! The memory stays reserved until a trim finds that nothing can launch the node again.
+//! The address is fixed when the node is created. From the first launch on, memory backs the
+//! address. That memory stays reserved until a trim finds that nothing can launch the node again.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ struct Range {
     graphs: u32,
     execs: u32,
     live: bool,
-    /// Whether the node has been launched, so that the address is backed by memory.
+    /// Whether the node has been launched, so that memory backs the address.
     backed: bool,
 }
 
@@ -29,7 +29,7 @@ impl Range {
     }
 }
 
-/// The graph memory of one device, in the terms of `CUgraphMem_attribute`.
+/// The graph memory of one device.
 #[derive(Debug)]
 pub(crate) struct GraphMemory {
     addresses: Arena,
@@ -58,7 +58,7 @@ impl GraphMemory {
         self.reserved
     }
 
-    /// Assigns an address to an allocation node, without memory.
+    /// Assigns an address, without memory, to an allocation node.
     pub(crate) fn reserve(&mut self, size: u64) -> Option<u64> {
         let address = self.addresses.allocate(size)?;
         let range = Range {
@@ -76,7 +76,7 @@ impl GraphMemory {
         self.ranges.contains_key(&address)
     }
 
-    /// Whether no executable graph has this address: there can be only one at a time.
+    /// Whether no executable graph has this address. Only one can have it at a time.
     pub(crate) fn is_free_to_instantiate(&self, address: u64) -> bool {
         self.ranges
             .get(&address)
@@ -106,7 +106,7 @@ impl GraphMemory {
         }
     }
 
-    /// Called when a live allocation was freed, inside a graph or outside.
+    /// Called when a live allocation was freed, by a graph or outside of graphs.
     pub(crate) fn release(&mut self, address: u64) {
         let range = self
             .ranges
@@ -117,7 +117,7 @@ impl GraphMemory {
         self.forget(address);
     }
 
-    /// Called when a launch reaches the node: backs the address by memory. Returns its size.
+    /// Backs the address with memory, and returns its size. Called when a launch reaches the node.
     pub(crate) fn make_live(&mut self, address: u64) -> u64 {
         let range = self
             .ranges

@@ -1,7 +1,9 @@
-//! Green contexts: a part of a device with its own handle, in the primary context that it retains.
+//! Green contexts. A green context is a part of a device with its own handle, and retains the
+//! primary context.
 //!
-//! Resources that are created while a green context is current belong to the primary context. It
-//! creates or destroys no context unless it creates or destroys the primary one, which is reported.
+//! Resources that are created while a green context is current belong to the primary context. A
+//! green context creates or destroys a context only if it creates or destroys the primary one,
+//! which is reported.
 
 use crate::context;
 use crate::dispatch::{In, Out, api};
@@ -12,7 +14,6 @@ use crate::state::{Driver, driver};
 use crate::stream;
 use crate::user_object;
 
-/// A green context.
 #[derive(Debug)]
 pub(crate) struct Green {
     /// The handle by which the green context can be made current.
@@ -24,7 +25,8 @@ pub(crate) struct Green {
 const DEFAULT_STREAM: u32 = 1;
 /// `CU_DEV_RESOURCE_TYPE_SM`.
 const MULTIPROCESSORS: u32 = 1;
-/// The multiprocessors of an H200, and the minimum size of a part and its granularity.
+/// The number of multiprocessors of an H200, and the minimum size of a part, which is also its
+/// granularity.
 const COUNT: u32 = 132;
 const LEAST: u32 = 8;
 
@@ -55,7 +57,7 @@ impl Resource {
     }
 }
 
-/// The target of a resource descriptor: which multiprocessors are selected makes no difference
+/// The target of every resource descriptor. The selection of multiprocessors makes no difference
 /// here.
 static DESCRIPTOR: u64 = 0;
 

@@ -1,9 +1,10 @@
-//! Opaque handles: unique among live objects, and reused immediately after a destroy, newest first,
-//! like heap pointers of the real driver.
+//! Opaque handles. They are unique among live objects. After a destroy they are reused immediately,
+//! newest first, like the real driver's heap pointers.
 
 use std::collections::HashMap;
 
-/// A `CUcontext`, `CUstream`, `CUevent`, …: a pointer-sized value with no meaning to its holder.
+/// A `CUcontext`, `CUstream`, `CUevent` and so on: a pointer-sized value without a meaning to its
+/// holder.
 pub(crate) type Handle = u64;
 
 /// The live objects of one kind.
@@ -26,7 +27,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// A table whose handles count from 1, so they can be equal to those of another such table.
+    /// A table whose handles are numbers from 1, so two such tables can contain equal handles.
     pub(crate) fn numbered() -> Self {
         Self {
             next: Some(1),
@@ -40,8 +41,7 @@ impl<T> Table<T> {
                 *next += 1;
                 *next - 1
             }
-            // This is a real heap address, so it cannot equal a handle of another table or a device
-            // address.
+            // A real heap address cannot equal a handle of another table or a device address.
             None => std::ptr::from_mut(Box::leak(Box::new([0_u8; 64]))) as u64,
         });
         self.live.insert(handle, object);

@@ -1,4 +1,4 @@
-//! Page-locked host memory: allocated by the driver, or registered memory of the program.
+//! Page-locked host memory, which the driver has allocated or the program has registered.
 
 use crate::dispatch::{Out, api};
 use crate::error::Error;
@@ -42,7 +42,7 @@ impl Driver {
 
 api! {
     cuMemHostAlloc, cuMemHostAlloc_v2 fn(address: Out<u64>, size: usize, flags: u32) {
-        // The flags: portable, mapped, write-combined.
+        // The valid flags are portable, mapped and write-combined.
         if address.is_null() || flags > 7 {
             return Err(Error::INVALID_VALUE);
         }

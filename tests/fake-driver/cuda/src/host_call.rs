@@ -1,7 +1,7 @@
 //! The program's functions that the driver calls on the host: nodes of graphs, callbacks of
 //! streams, and destructors of user objects.
 
-#![expect(unsafe_code, reason = "the program's functions take raw arguments")]
+#![expect(unsafe_code, reason = "calls functions that take raw arguments")]
 
 /// `CUhostFn`.
 #[repr(transparent)]
@@ -21,7 +21,7 @@ impl HostCall {
         self.function.0.is_some()
     }
 
-    /// Calls the function. The state must not be locked.
+    /// Calls the function. The caller must not hold the lock of the state.
     pub(crate) fn run(self) {
         if let Some(function) = self.function.0 {
             // SAFETY: the caller that passed the function to the driver is responsible for it and

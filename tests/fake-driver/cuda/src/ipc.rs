@@ -1,5 +1,5 @@
-//! Memory and events of another process. A handle can also be opened in the process that created
-//! it, which the real driver refuses, so that a test needs no second process.
+//! Memory and events of another process. Unlike the real driver, the stand-in lets a process open
+//! its own handles, so that a test needs no second process.
 
 use crate::dispatch::{Out, api};
 use crate::error::Error;
@@ -14,7 +14,8 @@ const LAZY_PEER_ACCESS: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS`.
 const SHARED_EVENT: u32 = 6;
 
-/// A mapping of another process's memory. Opening it again in its context returns the same mapping.
+/// A mapping of another process's memory. Opening the memory again in the same context returns the
+/// same mapping.
 #[derive(Debug)]
 pub(crate) struct Opened {
     shared: Shared,

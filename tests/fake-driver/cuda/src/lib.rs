@@ -1,9 +1,9 @@
-//! A stand-in for libcuda: the C interface of the driver API, over a small but faithful simulation
+//! A stand-in for libcuda: the C interface of the driver API, with a small but faithful simulation
 //! in host memory.
 //!
-//! Tests load it on machines without a GPU, under the name `libcuda.so.1`. Objects, addresses,
-//! errors, contexts, pools and captures behave like those of the real driver as far as a leak check
-//! can observe. Copies really copy; kernels do nothing. Every call can be made to fail (`fault`),
+//! Tests load it on machines without a GPU, under the name `libcuda.so.1`. As far as a leak check
+//! can observe, objects, addresses, errors, contexts, pools and captures behave like those of the
+//! real driver. Copies copy data, and kernels do nothing. Every call can be made to fail (`fault`),
 //! and a test can inspect the state (`control`).
 //!
 //! Signatures and layouts are taken from the headers of CUDA 13.5 (`cuda.h`, `cudaTypedefs.h`), not from the

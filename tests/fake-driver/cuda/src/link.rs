@@ -1,4 +1,4 @@
-//! Link states. Whatever is added, the linked program is the same few bytes, which the state owns.
+//! Link states. The linked program is always the same few bytes, which the state owns.
 
 use std::ffi::c_char;
 

@@ -1,4 +1,5 @@
-//! Live ranges of every kind, and allocations that belong to a context: linear, pitched, managed.
+//! Live ranges of every kind, and the calls for memory that belongs to a context: linear, pitched
+//! and managed.
 
 use crate::arena::{self, Arena};
 use crate::device::Device;
@@ -20,7 +21,7 @@ pub(crate) enum Kind {
     Graph,
     /// A reserved address range with physical memory in it.
     Mapped,
-    /// Memory of another process, by an IPC handle.
+    /// Memory of another process, opened by an IPC handle.
     Ipc,
     /// An allocation from another process's pool.
     PoolImport,
@@ -64,8 +65,8 @@ impl Kind {
         }
     }
 
-    /// Whether the range counts on its device. Host memory, memory of other processes, and address
-    /// ranges, whose physical memory already counts, do not.
+    /// Whether the range counts on its device. Host memory and memory of other processes do not
+    /// count, nor do address ranges, because their physical memory already counts.
     fn counts(self) -> bool {
         matches!(
             self,
@@ -78,7 +79,7 @@ impl Kind {
         self.counts() || matches!(self, Self::PoolImport | Self::External)
     }
 
-    /// Whether the range is an alias of another range, its owner, if that is in this process.
+    /// Whether the range is an alias of a range that another process, or this one, has shared.
     pub(crate) fn is_alias(self) -> bool {
         matches!(self, Self::Ipc | Self::PoolImport)
     }
@@ -93,14 +94,15 @@ pub(crate) struct Allocation {
     pub(crate) device: usize,
     /// The context in which the range was created; 0 if it belongs to none.
     pub(crate) context: Handle,
-    /// The pool of a stream-ordered range, the physical memory of a mapped one, the owner of an
-    /// alias; otherwise 0.
+    /// The pool of a stream-ordered range, the physical memory of a mapped range, or the original
+    /// of an alias. Otherwise 0.
     pub(crate) owner: Handle,
     pub(crate) flags: u32,
 }
 
 impl Device {
-    /// The arena for linear memory. With `low`, addresses have 32 bits, as in old calls.
+    /// The arena for linear memory. With `low`, its addresses have 32 bits, as the first versions
+    /// of the calls require.
     fn linear_arena(&mut self, low: bool) -> &mut Arena {
         if low { &mut self.low } else { &mut self.linear }
     }
@@ -143,7 +145,8 @@ impl Driver {
         (address < base + allocation.size).then_some((base, allocation))
     }
 
-    /// Removes a live range. `observed` is false if the host has not seen the free complete.
+    /// Removes a live range. `observed` is false if the host has not observed the completion of the
+    /// free.
     pub(crate) fn release(&mut self, address: u64, observed: bool) {
         let Some(allocation) = self.memory.remove(&address) else {
             return;
@@ -179,7 +182,7 @@ impl Driver {
             return Err(Error::INVALID_VALUE);
         }
         let device = self.contexts.get(context).expect("it is current").device;
-        // No device has more memory, and rounding must not overflow.
+        // No device has this much memory, and rounding must not overflow.
         if size > 1 << 48 {
             return Err(Error::OUT_OF_MEMORY);
         }
@@ -219,7 +222,7 @@ api! {
         address.put(driver()?.allocate_linear(Kind::Linear, size as u64, false)?)
     }
 
-    // This variant belongs to a later release, for which no current program was built.
+    // This variant stands for one of a later CUDA release than that of any current program.
     cuMemAlloc_v99 fn(address: Out<u64>, size: usize, _more: u64) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -253,7 +256,7 @@ api! {
     }
 
     cuMemAllocManaged fn(address: Out<u64>, size: usize, flags: u32) {
-        // The memory is attached to all streams, or to the host.
+        // The flags attach the memory to all streams, or to the host.
         if address.is_null() || !matches!(flags, 1 | 2) {
             return Err(Error::INVALID_VALUE);
         }
@@ -321,7 +324,8 @@ fn allocate_pitched(
     Ok((driver()?.allocate_linear(Kind::Pitched, size, low)?, row))
 }
 
-/// Advice and prefetches are for managed memory only, and change nothing here.
+/// Fails unless the address is in managed memory, as advice and prefetches require. They change
+/// nothing here.
 fn managed(address: u64) -> Result<(), Error> {
     let driver = driver()?;
     driver.current()?;

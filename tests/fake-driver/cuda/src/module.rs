@@ -1,5 +1,5 @@
-//! Code: modules, libraries, kernels. Any image is accepted, any name is found, and launches do
-//! nothing.
+//! Code: modules, libraries and kernels. The stand-in accepts any image and finds any name.
+//! Launches do nothing.
 
 use std::ffi::c_char;
 use std::path::Path;
@@ -12,11 +12,10 @@ use crate::graph::Node;
 use crate::handle::Handle;
 use crate::state::{Driver, driver};
 
-/// A loaded module.
 #[derive(Debug)]
 pub(crate) struct Module {
     pub(crate) context: Handle,
-    /// Its library, if it came from one. It then cannot be unloaded separately.
+    /// The library that the module came from, if any. Such a module cannot be unloaded separately.
     library: Handle,
 }
 
@@ -164,7 +163,7 @@ api! {
 
     cuModuleGetLoadingMode fn(mode: Out<u32>) {
         let _initialised = driver()?;
-        // The module is loaded lazily.
+        // The mode is lazy loading.
         mode.put(2)
     }
 

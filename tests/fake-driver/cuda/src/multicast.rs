@@ -1,5 +1,5 @@
-//! Multicast objects: a team of devices, and the memory bound for each of them. Like physical
-//! memory, these objects have handles, are mapped and are released.
+//! Multicast objects: a team of devices, and the memory that is bound for each device. Like
+//! physical memory, these objects have handles, and are mapped and released.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::memory::Kind;
 use crate::physical::{AllocationProp, GRANULARITY, is_granular, memory_file};
 use crate::state::{Driver, driver};
 
-/// The data that a multicast object has in addition to its size.
+/// The properties of a multicast object other than its size.
 #[derive(Debug)]
 pub(crate) struct Multicast {
     team_size: usize,

@@ -1,5 +1,5 @@
-//! Objects that have an identity and possibly a size: arrays, texture and surface
-//! objects, link states, imports from other APIs. They belong to a context and end with it.
+//! Objects that belong to a context and end with it: arrays, texture and surface objects, link
+//! states, and imports from other APIs. Some of them have a size.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::state::{Driver, driver};
 pub(crate) enum Class {
     Array,
     MipmappedArray,
-    /// A plane or a level. It belongs to its array and ends with it.
+    /// A plane or a level, which belongs to its array and ends with the array.
     Part,
     Texture,
     Surface,
@@ -61,7 +61,6 @@ impl Class {
     }
 }
 
-/// One object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     class: Class,
@@ -69,7 +68,8 @@ pub(crate) struct Object {
     pub(crate) size: u64,
     context: Handle,
     device: usize,
-    /// Data of its class: the format of an array, the levels of a mipmapped one, an import's bytes.
+    /// Data that depend on the class: the format of an array, the levels of a mipmapped array, or
+    /// the bytes of an import.
     pub(crate) detail: u64,
     /// The array that a part belongs to, and the index of the part.
     part_of: Option<(Handle, u32)>,
@@ -94,7 +94,8 @@ impl Plan {
     }
 }
 
-/// The tables of objects: one for those with addresses, and one per context for those with numbers.
+/// The tables of objects: one for objects whose handles are addresses, and one per context and
+/// class for those whose handles are numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     addressed: Table<Object>,
@@ -135,7 +136,7 @@ impl Device {
     }
 }
 
-/// Rounds to the whole pages of 2 MiB that an array takes.
+/// Rounds up to whole pages of 2 MiB, of which arrays consist.
 fn pages(size: u64) -> u64 {
     size.next_multiple_of(2 << 20)
 }
@@ -174,7 +175,7 @@ impl Driver {
         }))
     }
 
-    /// Returns the part of an array with this number, by the same handle each time.
+    /// Returns the part of an array with this number. Each time, its handle is the same.
     pub(crate) fn part_of(
         &mut self,
         class: Class,

@@ -1,13 +1,13 @@
 //! Physical memory and the handles to it.
 //!
-//! Physical memory is a memory file, so that two mappings of it show the same bytes, and a
-//! shareable handle is a descriptor of that file. It lives while a handle, a mapping or a multicast
-//! object holds it (`cuMemRelease` in `cuda.h`). The value of a handle can be reused as soon as it
-//! is released, even if mappings remain: the next memory that is created gets it.
+//! Physical memory is a file in memory, so that two mappings of it show the same bytes, and a
+//! shareable handle is a descriptor of that file. The memory lives while a handle, a mapping or a
+//! multicast object holds it (`cuMemRelease` in `cuda.h`). The value of a released handle is reused
+//! for the next memory that is created, even if mappings remain.
 
 #![expect(
     unsafe_code,
-    reason = "memory files and descriptors are handed over as numbers"
+    reason = "descriptors of files are passed around as numbers"
 )]
 
 use std::fs::File;
@@ -72,23 +72,24 @@ pub(crate) fn memory_file(size: u64) -> Result<File, Error> {
     if descriptor < 0 {
         return Err(Error::OUT_OF_MEMORY);
     }
-    // SAFETY: a new descriptor that nothing else owns.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     let file = unsafe { File::from_raw_fd(descriptor) };
     file.set_len(size).map_err(|_| Error::OUT_OF_MEMORY)?;
     Ok(file)
 }
 
-/// Returns a descriptor of a file for another owner.
+/// Duplicates the descriptor of a file, for another owner.
 pub(crate) fn shared(file: &File) -> Result<i32, Error> {
     let copy = file.try_clone().map_err(|_| Error::OUT_OF_MEMORY)?;
     Ok(copy.into_raw_fd())
 }
 
-/// The file of a descriptor that the caller keeps and passes as a shareable handle of pointer size.
+/// Returns the file of a shareable handle: a descriptor as a pointer-sized number, which the caller
+/// keeps.
 pub(crate) fn received(handle: u64) -> Result<File, Error> {
     let descriptor = i32::try_from(handle).ok().filter(|&number| number >= 0);
-    // SAFETY: it is borrowed for this line only, and a number that is not a descriptor makes the
-    // copy fail.
+    // SAFETY: the descriptor is borrowed only until the copy below, which fails if the number is
+    // not a descriptor.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor.ok_or(Error::INVALID_VALUE)?) };
     let copy = borrowed.try_clone_to_owned();
     copy.map(File::from).map_err(|_| Error::INVALID_VALUE)
@@ -156,7 +157,7 @@ impl Driver {
         if let Some(object) = known {
             return Ok(self.new_handle(object));
         }
-        // This is memory of another process, where it counts.
+        // The memory belongs to another process, and counts there.
         let prop = AllocationProp {
             kind: 1,
             handle_types: FILE_DESCRIPTOR,
@@ -173,8 +174,8 @@ impl Driver {
             .range_of(address)
             .filter(|(_, allocation)| allocation.kind == Kind::Mapped);
         let object = mapped.ok_or(Error::INVALID_VALUE)?.1.owner;
-        // `cuda.h` promises the handle with which the memory was mapped; after its release, other
-        // memory may have that value.
+        // `cuda.h` promises the handle with which the memory was mapped. After that handle is
+        // released, other memory may have its value.
         let known = self
             .memory_handles
             .iter()
@@ -242,7 +243,7 @@ api! {
         let (size, prop) = (size as u64, prop.get()?);
         let mut driver = driver()?;
         let device = located(&driver, prop.location_type, prop.location_id)?;
-        // Pinned memory is the only supported type.
+        // The only supported type is pinned memory.
         if !is_granular(size) || prop.kind != 1 || handle.is_null() {
             return Err(Error::INVALID_VALUE);
         }

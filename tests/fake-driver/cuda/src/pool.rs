@@ -9,7 +9,7 @@ use crate::physical::FILE_DESCRIPTOR;
 use crate::state::{Driver, driver};
 use crate::vmm::Location;
 
-/// A pool allocates memory from its device in blocks of this many bytes, as measured on an H200.
+/// The size of the blocks in which a pool allocates memory from its device, as measured on an H200.
 pub(crate) const BLOCK: u64 = 32 << 20;
 
 /// `CU_MEM_ALLOCATION_TYPE_MANAGED`.
@@ -28,7 +28,8 @@ pub(crate) struct Pool {
     is_import: bool,
     /// Whether the pool was created for handles that other processes can open.
     is_shareable: bool,
-    /// Whether the owner has destroyed it; it then exists until its last allocation is freed.
+    /// Whether the owner has destroyed the pool, which then exists until its last allocation is
+    /// freed.
     destroyed: bool,
     reserved_high: u64,
     used_high: u64,
@@ -78,7 +79,7 @@ impl Pool {
         }
     }
 
-    /// Called when the host has synchronised: marks frees as seen, and releases excess memory.
+    /// Marks frees as observed, and releases excess memory. Called when the host has synchronised.
     pub(crate) fn observe(&mut self) {
         self.arena.observe();
         self.arena.trim(self.threshold);
@@ -176,7 +177,7 @@ impl Driver {
     }
 }
 
-/// `CUmemPoolProps`: 88 bytes, of which the location matters here.
+/// `CUmemPoolProps`: 88 bytes. Only the location matters here.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolProps {
@@ -196,7 +197,8 @@ pub(crate) fn located(driver: &Driver, kind: u32, id: i32) -> Result<Option<usiz
     }
 }
 
-/// The device whose pools are meant. Only pinned memory of devices has pools.
+/// Returns the device at a location. Fails unless the location and the kind of memory are those of
+/// a device's pools.
 fn pooling(driver: &Driver, location: In<Location>, kind: u32) -> Result<usize, Error> {
     let Location { kind: place, id } = location.get()?;
     if kind != 1 {

@@ -1,5 +1,5 @@
-//! Sharing of pools and their allocations between processes. As with IPC, both ends may be in one
-//! process here.
+//! Sharing of pools and their allocations between processes. As with IPC, a process may also import
+//! what it has exported itself.
 
 use std::os::unix::fs::FileExt as _;
 

@@ -1,5 +1,5 @@
-//! Primary contexts: one for each device, shared by all that retain it, with a handle that stays
-//! the same.
+//! Primary contexts. Each device has one, which all its users share, and whose handle never
+//! changes.
 
 use crate::context::destroy;
 use crate::dispatch::{Out, api};
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::driver;
 
-/// Retains a device's primary context, and creates it if necessary.
+/// Retains a device's primary context. Creates it if necessary.
 pub(crate) fn retain(device: i32) -> Result<Handle, Error> {
     let mut driver = driver()?;
     let device = driver.device(device)?;
@@ -40,7 +40,7 @@ pub(crate) fn retain(device: i32) -> Result<Handle, Error> {
     })
 }
 
-/// Releases one retain. The last release ends the context.
+/// Undoes one retain. The last release ends the context.
 pub(crate) fn release(device: i32) -> Result<(), Error> {
     let ended = {
         let mut driver = driver()?;

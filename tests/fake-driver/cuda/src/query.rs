@@ -1,4 +1,4 @@
-//! Queries that change nothing: about pointers, codes and the addresses of functions.
+//! Queries about pointers, error codes and the addresses of functions.
 
 use std::ffi::{c_char, c_void};
 
@@ -7,7 +7,8 @@ use crate::error::{self, Error};
 use crate::memory::Kind;
 use crate::state::{Driver, driver};
 
-/// Finds a versioned function by its plain name: the variant for a program built for `version`.
+/// The variants of versioned functions: the plain name, the first CUDA version whose programs get
+/// the variant, and its name.
 const VARIANTS: &[(&str, i32, &str)] = &[
     ("cuDeviceTotalMem", 3020, "cuDeviceTotalMem_v2"),
     ("cuCtxCreate", 12_050, "cuCtxCreate_v4"),
@@ -80,7 +81,7 @@ fn resolve(name: &str, version: i32, flags: u64) -> Option<*const c_void> {
         .find(|(plain, since, _)| *plain == name && *since <= version);
     let name = match versioned {
         Some((_, _, variant)) => (*variant).to_owned(),
-        // These functions have one later version since CUDA 3.2, which exists under that name only.
+        // Since CUDA 3.2, such a function has a second version, and only its name is exported.
         None if exported(name).is_none() => format!("{name}_v2"),
         None => name.to_owned(),
     };
@@ -101,7 +102,7 @@ fn pointer_attribute(
     let (base, range) = driver.range_of(address).ok_or(Error::INVALID_VALUE)?;
     match attribute {
         1 => value.cast::<u64>().put(range.context),
-        // The values for host and device memory.
+        // The type of memory: 1 for the host, 2 for a device.
         2 => value
             .cast::<u32>()
             .put(if matches!(range.kind, Kind::Pinned | Kind::Registered) {
@@ -134,7 +135,7 @@ api! {
     cuPointerGetAttributes fn(count: u32, attributes: In<u32>, values: In<Out<u8>>, address: u64) {
         let driver = driver()?;
         for index in 0..count as usize {
-            // An attribute that does not apply is left unchanged.
+            // The value of an attribute that does not apply stays unchanged.
             let _ = pointer_attribute(&driver, attributes.at(index).get()?, address, values.at(index).get()?);
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! Data that one process passes to another: 64 opaque bytes that say which process shares what.
+//! Data that one process passes to another: 64 opaque bytes that identify the process and the
+//! shared resource.
 
 use crate::error::Error;
 
@@ -22,7 +23,7 @@ pub(crate) enum What {
 pub(crate) struct Shared {
     what: u64,
     process: u64,
-    /// An address or a handle in the process that created it.
+    /// The address or the handle of the resource in the process that shares it.
     pub(crate) source: u64,
     pub(crate) size: u64,
 }

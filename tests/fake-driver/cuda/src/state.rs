@@ -25,7 +25,7 @@ use crate::pool::Pool;
 use crate::stream::Stream;
 use crate::user_object::UserObject;
 
-/// Everything that is live on the devices of this process.
+/// Everything that is live on the devices, as this process sees them.
 #[derive(Debug, Default)]
 pub(crate) struct Driver {
     pub(crate) devices: Vec<Device>,
@@ -41,7 +41,7 @@ pub(crate) struct Driver {
     pub(crate) nodes: Table<Node>,
     pub(crate) execs: Table<Exec>,
     pub(crate) user_objects: Table<UserObject>,
-    /// The destructors of user objects that have not run yet.
+    /// The destructors of ended user objects, which have not run yet.
     pub(crate) ended: Vec<HostCall>,
     /// Active captures, by their ids.
     pub(crate) captures: BTreeMap<u64, Capture>,
@@ -61,7 +61,8 @@ pub(crate) struct Driver {
     pub(crate) opened: BTreeMap<u64, Opened>,
     /// The number of contexts created since the process began.
     pub(crate) contexts_made: u32,
-    /// The number of ids of contexts and of views of green contexts so far; ids are never reused.
+    /// The number of ids given so far to contexts and to views of green contexts. Ids are never
+    /// reused.
     pub(crate) context_uids: u32,
 }
 
@@ -80,7 +81,7 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
 
 /// 0 before `cuInit`, 1 after it, 2 while the process exits.
 static PHASE: AtomicU8 = AtomicU8::new(0);
-/// The process that called `cuInit`: a forked child may not use the driver.
+/// The process that called `cuInit`. A forked child may not use the driver.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Marks the driver as usable, until the process runs its exit handlers.
@@ -88,7 +89,7 @@ pub(crate) fn initialise() -> Result<(), Error> {
     if fault::device_count() == 0 {
         return Err(Error::NO_DEVICE);
     }
-    // A thread that sees that the driver is initialised also sees by which process.
+    // A thread that sees the driver initialised must also see which process initialised it.
     let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::AcqRel, Ordering::Acquire);
     match PHASE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
@@ -110,7 +111,7 @@ pub(crate) fn driver() -> Result<MutexGuard<'static, Driver>, Error> {
     }
 }
 
-/// The state in any phase, for the control functions.
+/// The state, even if this process may not use the driver, for the control functions.
 pub(crate) fn state() -> MutexGuard<'static, Driver> {
     DRIVER.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Streams. Work completes when it is submitted, so a stream is only an identity, a priority and
-//! possibly a capture.
+//! Streams. Work completes when it is submitted, so a stream is only an identity with a priority
+//! and possibly a capture.
 
 use std::time::Instant;
 
@@ -17,19 +17,19 @@ use crate::user_object;
 pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) capture: Option<u64>,
-    /// The green context that the stream belongs to, by the handle that can be made current.
+    /// The green context that the stream belongs to, as the handle that can be made current.
     pub(crate) green: Option<Handle>,
     flags: u32,
     priority: i32,
 }
 
-/// The handles of the legacy and the per-thread default stream.
+/// Whether a handle is that of a default stream, legacy or per-thread.
 pub(crate) fn is_default(stream: Handle) -> bool {
     stream <= 2
 }
 
 impl Driver {
-    /// The context that a stream belongs to, if it is not broken.
+    /// Returns the context that a stream belongs to. Fails if the context is broken.
     pub(crate) fn context_of_stream(&self, stream: Handle) -> Result<Handle, Error> {
         if is_default(stream) {
             return self.current_handle();

@@ -1,5 +1,5 @@
-//! User objects, which callers, graphs and executable graphs refer to. When the last reference
-//! ends, a function of the program runs on a thread of the driver.
+//! User objects, to which callers, graphs and executable graphs have references. When the last
+//! reference ends, a function of the program runs on a thread of the driver.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,10 @@ const NO_DESTRUCTOR_SYNC: u32 = 1;
 /// `CU_GRAPH_USER_OBJECT_MOVE`: the caller's references become the graph's.
 const MOVE: u32 = 1;
 
-/// A user object.
 #[derive(Debug)]
 pub(crate) struct UserObject {
     destructor: HostCall,
-    /// The number of references of callers, and of graphs of both kinds.
+    /// The numbers of references that callers hold, and that graphs of both kinds hold.
     callers: u32,
     graphs: u32,
 }
@@ -124,7 +123,8 @@ impl Driver {
 }
 
 /// Runs the destructors that are due, on another thread, and waits for them. The real driver does
-/// not wait, but a test must know when they have run. The state must not be locked.
+/// not wait, but a test must know when they have run. The caller must not hold the lock of the
+/// state.
 pub(crate) fn run_destructors() {
     let due = std::mem::take(&mut state().ended);
     if due.is_empty() {

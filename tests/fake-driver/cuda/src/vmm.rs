@@ -1,6 +1,6 @@
 //! Virtual memory management: address ranges, and the mappings of physical memory into them.
 
-#![expect(unsafe_code, reason = "address ranges are mapped and remapped by hand")]
+#![expect(unsafe_code, reason = "maps and remaps address ranges")]
 
 use std::os::fd::AsRawFd as _;
 
@@ -12,7 +12,7 @@ use crate::physical::{GRANULARITY, is_granular};
 use crate::pool::located;
 use crate::state::{Driver, driver};
 
-/// Reserves a range of addresses without access, so that nothing else uses it.
+/// Reserves a range of addresses without giving access to it, so that nothing else uses it.
 fn reserve_at(address: Option<u64>, size: u64) -> Result<u64, Error> {
     let fixed = if address.is_some() {
         libc::MAP_FIXED
@@ -32,7 +32,7 @@ fn reserve_at(address: Option<u64>, size: u64) -> Result<u64, Error> {
 }
 
 fn unmap(address: u64, size: u64) {
-    // SAFETY: a mapping of this driver in which nothing is live any longer.
+    // SAFETY: the mapping belongs to this driver, and nothing in it is live any longer.
     unsafe { libc::munmap(address as *mut libc::c_void, size as usize) };
 }
 
@@ -167,7 +167,7 @@ api! {
         let Location { kind, id } = location.get()?;
         located(&driver, kind, id)?;
         driver.range_of(address).filter(|(_, range)| range.kind == Kind::Mapped).ok_or(Error::INVALID_VALUE)?;
-        // The flags for reading and writing.
+        // The access is for reading and writing.
         flags.put(3)
     }
 }

@@ -1,9 +1,10 @@
-//! A stand-in for libcudart, the CUDA runtime. It loads code without being asked when a kernel is
-//! first launched, and it also loads code when the program requests that.
+//! A stand-in for libcudart, the CUDA runtime. It loads code by itself when a kernel is first
+//! launched, and also when the program requests it.
 //!
-//! Under another file name it is a library of the program, which loads code at any time.
+//! Under another file name, it stands for a library of the program, which may load code at any
+//! time.
 
-#![expect(unsafe_code, reason = "a C library's symbols")]
+#![expect(unsafe_code, reason = "exports a C library's symbols")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -27,7 +28,7 @@ type Load = unsafe extern "C" fn(
 ///
 /// # Safety
 ///
-/// `F` is the type of the function called `name`.
+/// `F` must be the type of the function called `name`.
 unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
     // SAFETY: both names end with a zero byte; the stand-in for the driver may be opened at any
     // time, and is never closed.
@@ -39,14 +40,14 @@ unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// Makes the driver load `code`. This is the only function of this library that does so.
+/// Makes the driver load `code`. All other functions of this library that load code call this one.
 ///
 /// # Safety
 ///
 /// `library` must be valid for writes, and `code` an image.
 #[inline(never)]
 unsafe fn load(library: *mut u64, code: *const c_void) -> c_int {
-    // SAFETY: the documented signature.
+    // SAFETY: this is the documented signature.
     let load: Option<Load> = unsafe { driver(c"cuLibraryLoadData") };
     let none = ptr::null_mut();
     // SAFETY: guaranteed by the caller, and there are no options.
@@ -68,11 +69,11 @@ unsafe fn load(library: *mut u64, code: *const c_void) -> c_int {
 /// Loads the code that a program registered, and keeps it.
 fn load_registered() -> c_int {
     let mut library = 0;
-    // SAFETY: a local variable, and an image that ends with a zero byte.
+    // SAFETY: the handle is written to a local variable, and the image ends with a zero byte.
     unsafe { load(&raw mut library, c"kernels".as_ptr().cast()) }
 }
 
-/// Launches nothing. The first launch loads the program's code, which stays loaded.
+/// Launches nothing. The first call loads the program's code, which stays loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchKernel() -> c_int {
     static ONCE: Once = Once::new();
@@ -97,21 +98,21 @@ pub unsafe extern "C" fn cudaLibraryLoadData(
     _values: *mut *mut c_void,
     _count: u32,
 ) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { load(library, code) }
 }
 
 /// Unloads code that [`cudaLibraryLoadData`] loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLibraryUnload(library: u64) -> c_int {
-    // SAFETY: the documented signature.
+    // SAFETY: this is the documented signature.
     let unload: Option<unsafe extern "C" fn(u64) -> u32> = unsafe { driver(c"cuLibraryUnload") };
     // SAFETY: the driver checks the handle.
     let answer = unload.map(|unload| unsafe { unload(library) });
     if answer == Some(0) { 0 } else { UNKNOWN }
 }
 
-/// Behaves like a program's own library without the runtime: loads code and keeps it.
+/// Loads code and keeps it, like a library of the program that does not use the runtime.
 ///
 /// # Safety
 ///
@@ -119,6 +120,6 @@ pub extern "C" fn cudaLibraryUnload(library: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fake_plugin_loads_code(code: *const c_char) -> c_int {
     let mut library = 0;
-    // SAFETY: a local variable; the rest is guaranteed by the caller.
+    // SAFETY: the handle is written to a local variable; the caller guarantees the rest.
     unsafe { load(&raw mut library, code.cast()) }
 }

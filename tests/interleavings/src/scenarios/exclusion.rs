@@ -1,4 +1,4 @@
-//! Readings of driver objects and their destruction.
+//! Readings and destructions of driver objects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,8 +6,8 @@ use shuttle::thread;
 
 use crate::exclusion::Exclusion;
 
-/// A driver object: the object itself, and whether the ledger knows it. The types are those of
-/// `std`, which the checker does not interleave.
+/// A driver object: whether it exists, and whether the ledger knows it. The checker does not
+/// interleave these types of `std`.
 struct Object {
     is_alive: AtomicBool,
     is_known: AtomicBool,
@@ -42,7 +42,8 @@ impl Object {
         }
     }
 
-    /// Destroys it like the wrapper of a destroy call. `works` is whether the driver does so.
+    /// Destroys the object, like the wrapper of a destroy call. `works` says whether the driver
+    /// does so.
     fn destroy(&self, works: bool) {
         self.is_known.store(false, Ordering::SeqCst);
         let _destruction = self.exclusion.destroy();
@@ -63,8 +64,8 @@ pub fn a_reading_and_a_destruction() {
     });
 }
 
-/// Two threads read two objects, which two others destroy; one of the destroy calls fails, and its
-/// object is read again.
+/// Two threads read two objects while two other threads destroy them. One of the destroy calls
+/// fails, and its object is read again.
 pub fn readings_and_destructions() {
     let (ends, stays) = (Object::new(), Object::new());
     // Both objects belong to the same exclusion.
@@ -85,7 +86,8 @@ pub fn readings_and_destructions() {
     assert!(stays.is_known.load(Ordering::SeqCst));
 }
 
-/// A reading of contexts reads streams too, while both are destroyed: there is no deadlock.
+/// A reading of contexts also reads streams, while a context and a stream are being destroyed.
+/// There is no deadlock.
 pub fn streams_are_read_under_contexts() {
     let (context, stream) = (Object::new(), Object::new());
     thread::scope(|threads| {

@@ -1,4 +1,4 @@
-//! Checks at the gate.
+//! Checks that wait at the gate, or are inside.
 
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::Mutex;
@@ -12,18 +12,19 @@ use crate::sync::{waits, waits_anew};
 
 use Manner::{Exclusive, Parallel};
 
-/// The checks that are inside, from when the gate admits a check until the check leaves. The types
-/// are those of `std`, which the checker does not interleave.
+/// The checks that are inside: those that the gate has admitted and that have not left yet. The
+/// checker does not interleave these types of `std`.
 #[derive(Default)]
 struct Inside {
     all: AtomicUsize,
     exclusive: AtomicUsize,
-    /// The number of times that a check came in while another was inside.
+    /// The number of times that a check was admitted while another was inside.
     meetings: AtomicUsize,
 }
 
 impl Inside {
-    /// Does the work of an admitted check. Returns whether another check was inside meanwhile.
+    /// Does the work of an admitted check. Returns whether another check was inside at the same
+    /// time.
     fn work(&self, manner: Manner) -> bool {
         let exclusive = usize::from(manner == Exclusive);
         let meetings = self.meetings.load(Ordering::SeqCst);
@@ -53,7 +54,8 @@ impl Inside {
     }
 }
 
-/// The gate may see more meetings: also with a check that has not begun to work, or has finished.
+/// Whether the gate has seen a meeting that `work` saw. The gate may also see a meeting with a
+/// check that has not begun to work, or has finished.
 fn turn_met(turn: &Turn<'_>, met: bool) -> bool {
     met && turn.met_another()
 }
@@ -67,7 +69,7 @@ fn all_take_turns(manners: &[Manner]) {
     });
 }
 
-/// Two exclusive checks arrive at once: they are inside one after the other.
+/// Two exclusive checks arrive at once. They are inside one after the other.
 pub fn two_exclusive_checks() {
     all_take_turns(&[Exclusive, Exclusive]);
 }
@@ -77,12 +79,12 @@ pub fn an_exclusive_check_and_a_parallel_one() {
     all_take_turns(&[Exclusive, Parallel]);
 }
 
-/// Checks of both kinds arrive at once, and all are admitted.
+/// Exclusive and parallel checks arrive at once, and all are admitted.
 pub fn a_crowd() {
     all_take_turns(&[Exclusive, Parallel, Parallel, Exclusive, Parallel]);
 }
 
-/// Checks queue one after the other while one is inside: they are admitted in order.
+/// Checks queue one after another while one check is inside. They are admitted in this order.
 pub fn first_come_first_served() {
     waits_anew();
     let (gate, order) = (Gate::new(), Mutex::new(Vec::new()));
@@ -104,8 +106,8 @@ pub fn first_come_first_served() {
     assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
 }
 
-/// A check queues behind a parallel one. Parallel checks that arrive later could join that one, but
-/// wait for their turn.
+/// An exclusive check queues behind a parallel one. Parallel checks that arrive later could run
+/// beside the one inside, but wait for their turn.
 pub fn nobody_passes_the_line() {
     waits_anew();
     let (gate, order) = (Gate::new(), Mutex::new(Vec::new()));
@@ -126,8 +128,8 @@ pub fn nobody_passes_the_line() {
     assert_eq!(*order.lock().unwrap(), [Exclusive, Parallel]);
 }
 
-/// Parallel checks queue behind an exclusive one: when it leaves, all are inside at once, and none
-/// waits until the previous one has left.
+/// Parallel checks queue behind an exclusive one. When that leaves, all of them are inside at once,
+/// and none waits for another to leave.
 pub fn those_in_line_that_share_are_inside_together() {
     waits_anew();
     let (gate, all_inside) = (Gate::new(), Barrier::new(3));
@@ -147,9 +149,9 @@ pub fn those_in_line_that_share_are_inside_together() {
     });
 }
 
-/// The body of an exclusive check starts a thread that begins a check of its own, and waits for it,
-/// while others queue: that check is admitted immediately, both know that they overlapped, and
-/// those in the queue overlap neither.
+/// The body of an exclusive check starts a thread that begins a check of its own, and waits for the
+/// thread, while other checks queue. The thread's check is admitted immediately. Both checks know
+/// that they overlapped, and the checks in the queue overlap neither.
 pub fn a_check_that_the_one_inside_waits_for() {
     let (gate, inside) = (Gate::new(), Inside::default());
     thread::scope(|threads| {
@@ -172,8 +174,8 @@ pub fn a_check_that_the_one_inside_waits_for() {
     });
 }
 
-/// A thread of the program begins a check at any moment without waiting: every check that it
-/// overlaps knows this, so does it, and all are admitted.
+/// A thread of the program begins a check at any moment, without waiting. That check and every
+/// check that it overlaps know of the overlap, and all checks are admitted.
 pub fn a_check_of_the_program_s_own() {
     let (gate, inside) = (Gate::new(), Inside::default());
     let take = |turn: Turn<'_>, manner| {
@@ -189,7 +191,7 @@ pub fn a_check_of_the_program_s_own() {
     assert!(!gate.enter(Exclusive).met_another(), "nobody is left");
 }
 
-/// A check panics inside: the others are admitted, and overlap no check.
+/// A check panics inside. The other checks are admitted, and overlap no check.
 pub fn a_panic_inside() {
     let (gate, inside) = (Gate::new(), Inside::default());
     thread::scope(|threads| {
@@ -198,7 +200,7 @@ pub fn a_panic_inside() {
             threads.spawn(move || inside.take_turn(gate, manner));
         }
         threads.spawn(|| {
-            // Not `panic!`, because that would stop the checker.
+            // This does not use `panic!`, which would stop the checker.
             let body = || {
                 let _turn = gate.enter(Exclusive);
                 inside.work(Exclusive);

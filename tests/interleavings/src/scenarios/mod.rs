@@ -1,4 +1,4 @@
-//! Things that threads do at the same time, and what must hold in every interleaving.
+//! Scenarios: what several threads do at the same time, and what must hold in every interleaving.
 
 #![expect(
     clippy::missing_panics_doc,

@@ -12,9 +12,9 @@ const FIRST: ScopeId = ScopeId(1);
 const SECOND: ScopeId = ScopeId(2);
 const OTHER_CONTEXT: ContextUid = ContextUid(2);
 
-/// Two tests run at once, one with a leak and one without, each on a thread with a helper. Each is
-/// judged at its own end, whatever the other does then. An address that one frees is immediately
-/// handed to the other.
+/// Two tests run at once, one with a leak and one without. Each has a thread and a helper thread.
+/// Each is judged at its own end, whatever the other does at that moment. The driver immediately
+/// reuses an address that one test frees for the other.
 pub fn a_leaking_test_and_a_clean_one() {
     let world = World::new(&[]);
     let test = |number: u32, scope: ScopeId, leaks: usize| {
@@ -43,8 +43,8 @@ pub fn a_leaking_test_and_a_clean_one() {
     world.agrees(&[]);
 }
 
-/// A test has left something, and one of its threads still allocates what another frees: the test
-/// is never judged clean.
+/// A test has left something, and two of its threads still run: one allocates memory, which the
+/// other frees. The test is never judged clean.
 pub fn a_leaking_test_s_threads_go_on() {
     let world = World::new(&[FIRST]);
     world.allocate(caller(3, FIRST));
@@ -64,8 +64,8 @@ pub fn a_leaking_test_s_threads_go_on() {
     world.agrees(&[FIRST]);
 }
 
-/// Two tests run one after the other: the second begins while a thread that the first left behind
-/// is still running.
+/// Two tests run one after the other. The second begins while a thread that the first has left
+/// behind is still running.
 pub fn a_thread_outlives_its_test() {
     let world = World::new(&[FIRST]);
     let next = SECOND;
@@ -87,7 +87,7 @@ pub fn a_thread_outlives_its_test() {
     world.agrees(&[next]);
 }
 
-/// Threads act at random: they allocate, free, fail to free, and record frees into a graph.
+/// Threads allocate, free, fail to free, and record frees into a graph, in random order.
 pub fn anything_at_once() {
     let world = World::new(&[FIRST, SECOND]);
     thread::scope(|threads| {
@@ -115,8 +115,8 @@ fn do_anything(world: &World, caller: Caller) {
     }
 }
 
-/// One test's thread allocates, and another test's thread frees: neither is credited with the
-/// other's work.
+/// A thread of one test allocates, and a thread of another test frees. Neither test is credited
+/// with the work of the other.
 pub fn freed_by_another_test() {
     let world = World::new(&[FIRST, SECOND]);
     let (hand_over, handed_over) = mpsc::channel();
@@ -139,7 +139,7 @@ pub fn freed_by_another_test() {
     assert_eq!(world.ledger.close_scope(SECOND).count, 0);
 }
 
-/// Two threads free the same address at once, and the driver refuses one of them.
+/// Two threads free the same address at once, and the driver refuses one of the frees.
 pub fn freed_twice_at_once() {
     let world = World::new(&[FIRST]);
     let address = world.allocate(caller(1, FIRST));
@@ -167,7 +167,8 @@ pub fn a_context_ends() {
     world.agrees(&[FIRST, SECOND]);
 }
 
-/// The stacks of several threads: each has one number, whichever thread interns it first.
+/// Several threads intern the same stacks. Each stack has one number, whichever thread interns it
+/// first.
 pub fn one_stack_from_several_threads() {
     let ledger = Ledger::new();
     let stacks = ledger.stacks();
@@ -183,8 +184,8 @@ pub fn one_stack_from_several_threads() {
     });
 }
 
-/// A test with a budget allocates on two threads beside another test: the figures contain every
-/// allocation, the peak is what was live at once, and nothing of the other test counts.
+/// A test with a budget allocates on two threads, beside another test. The figures contain every
+/// allocation of the test and none of the other test, and the peak is what was live at once.
 pub fn a_metered_test_and_another() {
     let world = World::new(&[FIRST, SECOND]);
     world.ledger.meter(FIRST, Layer::DRIVER);
@@ -216,7 +217,7 @@ pub fn a_metered_test_and_another() {
 }
 
 /// Two threads open and close the same memory of another process, which a third thread also has
-/// open: it ends with the last of them, and no close is of unknown memory.
+/// open. The record ends with the last close, and no close is reported as that of unknown memory.
 pub fn opened_by_several_and_closed_by_each() {
     let ledger = Ledger::new();
     assert!(ledger.open_scope(FIRST));

@@ -1,4 +1,4 @@
-//! A driver, and a ledger that receives its calls as from callbacks.
+//! A driver, and a ledger to which its calls are reported as by callbacks.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -13,11 +13,11 @@ use crate::ledger::{Event, Kind, Layer, Ledger, Place, Record, ScopeId, StackId}
 /// The driver's result for a free that it refuses.
 pub(super) const REFUSED: CuResult = 1;
 
-/// The context of all allocations whose context does not end in a scenario.
+/// The context of all allocations in scenarios that end no context.
 pub(super) const CONTEXT: ContextUid = ContextUid(1);
 
-/// The allocations that are live in the driver itself, in types of `std`, which the checker does
-/// not interleave, because a driver call is one step.
+/// The driver's own state. Its types are those of `std`, which the checker does not interleave,
+/// because a driver call is one step.
 #[derive(Default)]
 struct Driver {
     /// The live allocations, by address.
@@ -26,7 +26,7 @@ struct Driver {
     ended: Vec<ContextUid>,
 }
 
-/// The data that distinguish two allocations at the same address.
+/// What distinguishes two allocations at the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Allocation {
     bytes: u64,
@@ -115,17 +115,17 @@ impl World {
         self.allocate_in(CONTEXT, caller).expect("it never ends")
     }
 
-    /// Frees. Returns the driver's own result.
+    /// Frees, and returns the driver's own result.
     pub(super) fn free(&self, address: u64, caller: Caller) -> CuResult {
         self.release(address, caller, |driver| driver.free(address))
     }
 
-    /// Frees, but the driver refuses for an unrelated reason.
+    /// Calls a free that the driver refuses for an unrelated reason.
     pub(super) fn fail_to_free(&self, address: u64, caller: Caller) {
         self.release(address, caller, |_| REFUSED);
     }
 
-    /// Frees, but a graph records the free instead.
+    /// Calls a free that is recorded into a graph instead.
     pub(super) fn record_free(&self, address: u64, caller: Caller) {
         let began = Event::ReleaseBegan {
             key: key(address),
@@ -179,7 +179,8 @@ impl World {
         self.ledger.select(of_scope)
     }
 
-    /// Called after all calls: the ledger must have what the driver has, and all figures agree.
+    /// Fails unless the ledger contains what is live in the driver and all figures agree. Called
+    /// after all other calls.
     pub(super) fn agrees(&self, open: &[ScopeId]) {
         let live = self.driver().live.clone();
         let records = self.ledger.select(|_| true);
