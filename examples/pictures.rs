@@ -46,10 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let shown = replayed(SHOWN)?;
     let report = shown.first().ok_or("the recording has no check")?;
-    let told = as_printed(report, &root.join(SOURCES));
+    let reported = as_printed(report, &root.join(SOURCES));
     for (name, theme) in [("light", LIGHT), ("dark", DARK)] {
         let file = out.join(format!("report-{name}.svg"));
-        fs::write(file, theme.terminal().render_svg(&told))?;
+        fs::write(file, theme.terminal().render_svg(&reported))?;
     }
 
     let mut reports = shown;
@@ -149,7 +149,7 @@ fn as_printed(report: &Report, sources: &Path) -> String {
         style: Style::COLOURED,
         sources: Sources::below(sources),
     };
-    let told = format!(
+    let reported = format!(
         "thread '{}' panicked at {}:{}:{}:\n{}\n\n{}",
         report.test,
         report.file,
@@ -158,7 +158,7 @@ fn as_printed(report: &Report, sources: &Path) -> String {
         headline(report),
         shortened(report, &how)
     );
-    let lines = told.lines().map(broken);
+    let lines = reported.lines().map(broken);
     lines.collect::<Vec<_>>().join("\n")
 }
 

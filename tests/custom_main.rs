@@ -71,7 +71,7 @@ fn the_command_line_lists_in_the_form_that_nextest_reads() {
 
 #[gpu_leak_check]
 fn the_command_line_selects() {
-    let (output, told) = run(&[
+    let (output, reported) = run(&[
         "of_",
         "--skip",
         "of_a",
@@ -79,19 +79,19 @@ fn the_command_line_selects() {
         "--test-threads",
         "2",
     ]);
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("2 passed; 0 failed"), "{told}");
-    let (_, told) = run(&["of_", "--exact"]);
-    assert!(told.contains("0 passed; 0 failed"), "{told}");
-    let (_, told) = run(&["of_nothing", "--exact", "--include-ignored"]);
-    assert!(told.contains("1 passed; 0 failed"), "{told}");
+    assert!(output.status.success(), "{reported}");
+    assert!(reported.contains("2 passed; 0 failed"), "{reported}");
+    let (_, reported) = run(&["of_", "--exact"]);
+    assert!(reported.contains("0 passed; 0 failed"), "{reported}");
+    let (_, reported) = run(&["of_nothing", "--exact", "--include-ignored"]);
+    assert!(reported.contains("1 passed; 0 failed"), "{reported}");
 }
 
 #[gpu_leak_check]
 fn a_failure_fails_the_program_and_says_why() {
-    let (output, told) = run(&["--ignored"]);
-    assert_eq!(output.status.code(), Some(101), "{told}");
-    assert!(told.contains("0 passed; 2 failed"), "{told}");
+    let (output, reported) = run(&["--ignored"]);
+    assert_eq!(output.status.code(), Some(101), "{reported}");
+    assert!(reported.contains("0 passed; 2 failed"), "{reported}");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("the body's own panic"), "{stderr}");
     assert!(stderr.contains("the body's own error"), "{stderr}");

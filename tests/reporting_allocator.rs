@@ -49,7 +49,7 @@ fn checks_of_every_sort_end() {
         let recording = directory.path().join("gpu.jsonl");
         for run in [
             Run::of(test),
-            Run::of(test).in_company(),
+            Run::of(test).beside_others(),
             Run::of(test).env("GPU_LEAK_CHECK_RECORD", &recording),
         ] {
             let child = run.run();

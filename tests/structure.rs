@@ -325,13 +325,16 @@ fn every_option_is_documented() {
     let (attribute, page) = (read("harness/src/lib.rs"), read("docs/configuration.md"));
     for option in options {
         let row = attribute.lines().filter(|line| line.starts_with("/// | ["));
-        let is_told = row
+        let is_reported = row
             .into_iter()
             .any(|row| row.contains(&format!("`{option}`")));
-        assert!(is_told, "harness/src/lib.rs has no row of `{option}`");
+        assert!(is_reported, "harness/src/lib.rs has no row of `{option}`");
         let cells = ["`", " =", "("].map(|next| format!("| `{option}{next}"));
-        let is_told = cells.iter().any(|cell| page.contains(cell));
-        assert!(is_told, "docs/configuration.md has no row of `{option}`");
+        let is_reported = cells.iter().any(|cell| page.contains(cell));
+        assert!(
+            is_reported,
+            "docs/configuration.md has no row of `{option}`"
+        );
     }
 }
 

@@ -198,12 +198,18 @@ fn no_entry_is_called_unmatched_if_a_check_did_not_end() {
     let run = checked_with(base.path(), "r", &tests, Some(&config));
     let mut report = command();
     report.arg("report").arg(&run).arg("--deny=unmatched");
-    let told = call(report.env("GPU_LEAK_CHECK_CONFIG", &config));
+    let reported = call(report.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert!(
-        !told.stderr.lines().any(|line| line.starts_with("denied: ")),
-        "{told:?}"
+        !reported
+            .stderr
+            .lines()
+            .any(|line| line.starts_with("denied: ")),
+        "{reported:?}"
     );
-    assert!(told.stderr.contains("unused entries of"), "{told:?}");
+    assert!(
+        reported.stderr.contains("unused entries of"),
+        "{reported:?}"
+    );
 }
 
 #[test]

@@ -67,10 +67,10 @@ fn outputs_are_written_beside_the_text() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("leaks.xml");
     let output = format!("junit={}", out.display());
-    let told = call(
+    let reported = call(
         with_cargo(directory.path(), "keeps_a_tensor", 101).args(["run", "--report", &output]),
     );
-    assert!(told.stdout.contains("1 leaked"), "{told:?}");
+    assert!(reported.stdout.contains("1 leaked"), "{reported:?}");
     let junit = fs::read_to_string(out).expect("a file");
     assert!(junit.contains("type=\"leaked\""), "{junit}");
 }
@@ -79,12 +79,12 @@ fn outputs_are_written_beside_the_text() {
 #[test]
 fn a_success_of_cargo_without_any_check_is_no_success() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told_of = |test: &str, words: &[&str], variable: (&str, &str)| {
+    let reported_of = |test: &str, words: &[&str], variable: (&str, &str)| {
         let mut command = with_cargo(directory.path(), test, 0);
         call(command.args(words).env(variable.0, variable.1))
     };
     let plain = ("GPU_LEAK_CHECK", "auto");
-    let silent = told_of("", &["bench"], plain);
+    let silent = reported_of("", &["bench"], plain);
     assert_eq!(silent.code, Some(3), "{silent:?}");
     assert!(silent.stderr.contains("no check ran"), "{silent:?}");
     assert!(silent.stderr.contains("gpu-leak exec"), "{silent:?}");
@@ -94,10 +94,10 @@ fn a_success_of_cargo_without_any_check_is_no_success() {
         &["test"],
         &["nextest", "run"],
     ] {
-        assert_eq!(told_of("", words, plain).code, Some(3), "{words:?}");
+        assert_eq!(reported_of("", words, plain).code, Some(3), "{words:?}");
     }
     // A user who has passed `--every-test` must not be advised to pass it.
-    let every = told_of("", &["test", "--every-test"], plain);
+    let every = reported_of("", &["test", "--every-test"], plain);
     assert_eq!(every.code, Some(3), "{every:?}");
     assert!(every.stderr.contains("Check the filters"), "{every:?}");
     assert!(!every.stderr.contains("--every-test"), "{every:?}");
@@ -106,13 +106,13 @@ fn a_success_of_cargo_without_any_check_is_no_success() {
         ("GPU_LEAK_CHECK", "off"),
         ("GPU_LEAK_CHECK_WITHOUT_GPU", "skip"),
     ] {
-        let asked = told_of("", &["test"], variable);
+        let asked = reported_of("", &["test"], variable);
         assert_eq!(asked.code, Some(0), "{asked:?}");
     }
     if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
         return;
     }
-    let unmeasured = told_of("sees_nothing", &["test"], plain);
+    let unmeasured = reported_of("sees_nothing", &["test"], plain);
     assert_eq!(unmeasured.code, Some(3), "{unmeasured:?}");
     let why = "error: nothing was checked";
     assert!(unmeasured.stderr.contains(why), "{unmeasured:?}");
@@ -121,16 +121,16 @@ fn a_success_of_cargo_without_any_check_is_no_success() {
 #[test]
 fn cargos_exit_code_is_kept_if_nothing_was_checked() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = call(with_cargo(directory.path(), "", 101).arg("test"));
-    assert_eq!(told.code, Some(101), "{told:?}");
+    let reported = call(with_cargo(directory.path(), "", 101).arg("test"));
+    assert_eq!(reported.code, Some(101), "{reported:?}");
 }
 
 #[test]
 fn a_test_that_ends_its_process_fails_even_if_cargo_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = call(with_cargo(directory.path(), "ends_the_process", 0).arg("test"));
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.stdout.contains("1 aborted"), "{told:?}");
+    let reported = call(with_cargo(directory.path(), "ends_the_process", 0).arg("test"));
+    assert_eq!(reported.code, Some(1), "{reported:?}");
+    assert!(reported.stdout.contains("1 aborted"), "{reported:?}");
 }
 
 #[test]
@@ -205,10 +205,10 @@ fn nextest_refuses_what_it_cannot_watch() {
     fs::write(&config, "[check]\nevery_test = true\n").expect("a file");
     let mut command = with_cargo(directory.path(), "gives_back", 0);
     command.args(["nextest", "run"]);
-    let told = call(command.env("GPU_LEAK_CHECK_CONFIG", &config));
-    assert_eq!(told.code, Some(2), "{told:?}");
+    let reported = call(command.env("GPU_LEAK_CHECK_CONFIG", &config));
+    assert_eq!(reported.code, Some(2), "{reported:?}");
     let why = "`every_test = true` needs `cargo gpu-leak test`";
-    assert!(told.stderr.contains(why), "{told:?}");
+    assert!(reported.stderr.contains(why), "{reported:?}");
     assert!(
         !directory.path().join("given").exists(),
         "cargo was started"
@@ -243,12 +243,12 @@ fn an_unknown_run_is_named_with_the_runs_that_there_are() {
     let runs = directory.path().join("runs");
     let unknown = |words: &[&str]| {
         let mut command = command();
-        let told = call(command.args(words).env("GPU_LEAK_CHECK_OUTPUT", &runs));
-        assert_eq!(told.code, Some(2), "{told:?}");
-        assert!(told.stderr.contains("--name main"), "{told:?}");
+        let reported = call(command.args(words).env("GPU_LEAK_CHECK_OUTPUT", &runs));
+        assert_eq!(reported.code, Some(2), "{reported:?}");
+        assert!(reported.stderr.contains("--name main"), "{reported:?}");
         let searched = format!("there is no run called main in {}", runs.display());
-        assert!(told.stderr.contains(&searched), "{told:?}");
-        told.stderr
+        assert!(reported.stderr.contains(&searched), "{reported:?}");
+        reported.stderr
     };
     let none = unknown(&["diff", "main", "branch"]);
     assert!(none.contains("there is no run there"), "{none}");
@@ -270,9 +270,12 @@ fn an_unknown_run_is_named_with_the_runs_that_there_are() {
 #[test]
 fn a_suite_without_the_attribute_gets_a_hint() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = call(with_cargo(directory.path(), "", 0).arg("test"));
-    assert!(told.stderr.contains("#[gpu_leak_check]"), "{told:?}");
-    assert!(told.stderr.contains("--every-test"), "{told:?}");
+    let reported = call(with_cargo(directory.path(), "", 0).arg("test"));
+    assert!(
+        reported.stderr.contains("#[gpu_leak_check]"),
+        "{reported:?}"
+    );
+    assert!(reported.stderr.contains("--every-test"), "{reported:?}");
 }
 
 #[test]
@@ -281,8 +284,8 @@ fn an_own_option_may_follow_cargos_arguments() {
     let out = directory.path().join("leaks.xml");
     let output = format!("--report=junit={}", out.display());
     let words = ["test", "--no-fail-fast", &output];
-    let told = call(with_cargo(directory.path(), "gives_back", 0).args(words));
-    assert_eq!(told.code, Some(0), "{told:?}");
+    let reported = call(with_cargo(directory.path(), "gives_back", 0).args(words));
+    assert_eq!(reported.code, Some(0), "{reported:?}");
     assert!(out.is_file());
     let given = fs::read_to_string(directory.path().join("given")).expect("arguments");
     assert_eq!(given, "test\n--no-fail-fast\n");
@@ -291,11 +294,13 @@ fn an_own_option_may_follow_cargos_arguments() {
 #[test]
 fn an_unknown_format_is_refused_with_a_list_of_all() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = call(with_cargo(directory.path(), "", 0).args(["test", "--report", "hmtl=a.html"]));
-    assert_eq!(told.code, Some(2), "{told:?}");
+    let reported =
+        call(with_cargo(directory.path(), "", 0).args(["test", "--report", "hmtl=a.html"]));
+    assert_eq!(reported.code, Some(2), "{reported:?}");
     assert!(
-        told.stderr
+        reported
+            .stderr
             .contains("hmtl is not a format; the formats are text,"),
-        "{told:?}"
+        "{reported:?}"
     );
 }

@@ -162,83 +162,94 @@ fn runner_by(
 
 #[test]
 fn a_test_without_the_attribute_fails_if_its_process_leaks() {
-    let told = runner(&["every_test::leaks_unchecked", "--ignored"]);
-    assert_eq!(told.code, Some(101), "{told:?}");
+    let reported = runner(&["every_test::leaks_unchecked", "--ignored"]);
+    assert_eq!(reported.code, Some(101), "{reported:?}");
     let line =
         "test every_test::leaks_unchecked ... FAILED: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
-    assert!(told.stdout.contains(line), "{told:?}");
+    assert!(reported.stdout.contains(line), "{reported:?}");
     assert!(
-        told.stdout.contains("0 passed; 1 failed; 0 ignored"),
-        "{told:?}"
+        reported.stdout.contains("0 passed; 1 failed; 0 ignored"),
+        "{reported:?}"
     );
     assert!(
-        told.stdout.contains("running 1 test in its own process\n"),
-        "{told:?}"
+        reported
+            .stdout
+            .contains("running 1 test in its own process\n"),
+        "{reported:?}"
     );
     let again = "again: cargo gpu-leak test --every-test -p cargo-gpu-leak --test main -- --exact \
                  every_test::leaks_unchecked --include-ignored\n";
-    assert!(told.stdout.contains(again), "{told:?}");
+    assert!(reported.stdout.contains(again), "{reported:?}");
 }
 
 /// Only the program's own copy of the harness receives the reports of its allocators.
 #[test]
 fn allocators_that_report_are_heard_in_tests_without_the_attribute() {
-    let told = runner(&["an_allocator_reports", "--ignored"]);
-    assert_eq!(told.code, Some(101), "{told:?}");
+    let reported = runner(&["an_allocator_reports", "--ignored"]);
+    assert_eq!(reported.code, Some(101), "{reported:?}");
     let line = "test every_test::leaks_what_an_allocator_reports ... FAILED: gpu leak: 1 allocation, 64 B on hooked:0";
-    assert!(told.stdout.contains(line), "{told:?}");
+    assert!(reported.stdout.contains(line), "{reported:?}");
     let line = "test every_test::gives_back_what_an_allocator_reports ... ok\n";
-    assert!(told.stdout.contains(line), "{told:?}");
+    assert!(reported.stdout.contains(line), "{reported:?}");
     let line = "test every_test::hands_over_what_an_allocator_reports ... ok\n";
-    assert!(told.stdout.contains(line), "{told:?}");
-    assert!(told.stdout.contains("2 passed; 1 failed"), "{told:?}");
+    assert!(reported.stdout.contains(line), "{reported:?}");
+    assert!(
+        reported.stdout.contains("2 passed; 1 failed"),
+        "{reported:?}"
+    );
 }
 
 #[test]
 fn allowed_memory_and_memory_in_a_static_fail_nothing() {
-    let told = runner(&["every_test::keeps_", "--ignored"]);
-    assert_eq!(told.code, Some(0), "{told:?}");
+    let reported = runner(&["every_test::keeps_", "--ignored"]);
+    assert_eq!(reported.code, Some(0), "{reported:?}");
     let line = "test every_test::keeps_what_the_code_allows ... ok, allowed\n";
-    assert!(told.stdout.contains(line), "{told:?}");
+    assert!(reported.stdout.contains(line), "{reported:?}");
     let line = "test every_test::keeps_a_static ... ok, first-use\n";
-    assert!(told.stdout.contains(line), "{told:?}");
-    assert!(!told.stdout.contains("second run did not"), "{told:?}");
+    assert!(reported.stdout.contains(line), "{reported:?}");
+    assert!(
+        !reported.stdout.contains("second run did not"),
+        "{reported:?}"
+    );
 }
 
 #[test]
 fn memory_that_only_its_allocator_s_table_leads_to_is_a_leak() {
-    let told = runner(&["every_test::forgets_what_the_table", "--ignored"]);
-    assert_eq!(told.code, Some(101), "{told:?}");
+    let reported = runner(&["every_test::forgets_what_the_table", "--ignored"]);
+    assert_eq!(reported.code, Some(101), "{reported:?}");
     assert!(
-        told.stdout.contains("1 allocation, 64 B on hooked:0"),
-        "{told:?}"
+        reported.stdout.contains("1 allocation, 64 B on hooked:0"),
+        "{reported:?}"
     );
 }
 
 #[test]
 fn the_static_of_an_arena_does_not_hold_forgotten_memory() {
-    let told = runner(&["first_block_of_an_arena", "--ignored"]);
-    assert_eq!(told.code, Some(101), "{told:?}");
+    let reported = runner(&["first_block_of_an_arena", "--ignored"]);
+    assert_eq!(reported.code, Some(101), "{reported:?}");
     let forgotten = "test every_test::forgets_the_first_block_of_an_arena ... FAILED: gpu leak: 1 allocation, 64 B";
-    assert!(told.stdout.contains(forgotten), "{told:?}");
+    assert!(reported.stdout.contains(forgotten), "{reported:?}");
     let kept = "test every_test::keeps_the_first_block_of_an_arena_in_a_static ... ok, first-use\n";
-    assert!(told.stdout.contains(kept), "{told:?}");
-    let mut holders = told.stdout.lines().filter(|line| line.contains("held by"));
+    assert!(reported.stdout.contains(kept), "{reported:?}");
+    let mut holders = reported
+        .stdout
+        .lines()
+        .filter(|line| line.contains("held by"));
     assert!(
         holders.all(|it| it.contains("held by    unknown: ")),
-        "{told:?}"
+        "{reported:?}"
     );
 }
 
 #[test]
 fn a_test_that_allocates_nothing_passes_where_a_gpu_is_required() {
-    let told = runner_with(&["every_test::allocates_nothing", "--ignored"], |runner| {
+    let reported = runner_with(&["every_test::allocates_nothing", "--ignored"], |runner| {
         runner.env("GPU_LEAK_CHECK", "require");
     });
-    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(reported.code, Some(0), "{reported:?}");
     assert!(
-        told.stdout.contains("allocates_nothing ... ok\n"),
-        "{told:?}"
+        reported.stdout.contains("allocates_nothing ... ok\n"),
+        "{reported:?}"
     );
 }
 
@@ -283,34 +294,36 @@ fn sources_newer_than_the_command_are_not_called_changed() {
     let file = File::options().append(true).open(&old).expect("the copy");
     file.set_modified(SystemTime::UNIX_EPOCH).expect("its time");
     drop(file);
-    let told = runner_at(&old, &["every_test::leaks_unchecked", "--ignored"]);
-    assert_eq!(told.code, Some(101), "{told:?}");
-    assert!(told.stdout.contains("allocated here"), "{told:?}");
-    assert!(!told.stdout.contains("changed after"), "{told:?}");
+    let reported = runner_at(&old, &["every_test::leaks_unchecked", "--ignored"]);
+    assert_eq!(reported.code, Some(101), "{reported:?}");
+    assert!(reported.stdout.contains("allocated here"), "{reported:?}");
+    assert!(!reported.stdout.contains("changed after"), "{reported:?}");
 }
 
 #[test]
 fn a_test_that_frees_passes_and_a_failing_one_keeps_its_message() {
-    let told = runner(&[
+    let reported = runner(&[
         "every_test::frees_unchecked",
         "every_test::fails_by_itself",
         "--ignored",
     ]);
-    assert_eq!(told.code, Some(101), "{told:?}");
+    assert_eq!(reported.code, Some(101), "{reported:?}");
     assert!(
-        told.stdout
+        reported
+            .stdout
             .contains("test every_test::frees_unchecked ... ok\n"),
-        "{told:?}"
+        "{reported:?}"
     );
     assert!(
-        told.stdout
+        reported
+            .stdout
             .contains("test every_test::fails_by_itself ... FAILED\n"),
-        "{told:?}"
+        "{reported:?}"
     );
-    assert!(told.stdout.contains("its own words"), "{told:?}");
+    assert!(reported.stdout.contains("its own words"), "{reported:?}");
     assert!(
-        told.stdout.contains("1 passed; 1 failed; 0 ignored"),
-        "{told:?}"
+        reported.stdout.contains("1 passed; 1 failed; 0 ignored"),
+        "{reported:?}"
     );
 }
 
@@ -325,10 +338,13 @@ fn prints_a_line() {
 fn the_user_s_output_options_reach_each_test() {
     let words = "words of a test that passes";
     let run = |more: &[&str]| {
-        let told = runner(&[&["every_test::prints_a_line", "--ignored"], more].concat());
-        assert_eq!(told.code, Some(0), "{told:?}");
-        assert!(told.stdout.contains("1 passed; 0 failed"), "{told:?}");
-        told.stdout
+        let reported = runner(&[&["every_test::prints_a_line", "--ignored"], more].concat());
+        assert_eq!(reported.code, Some(0), "{reported:?}");
+        assert!(
+            reported.stdout.contains("1 passed; 0 failed"),
+            "{reported:?}"
+        );
+        reported.stdout
     };
     assert!(!run(&[]).contains(words));
     assert!(run(&["--nocapture"]).contains(words));
@@ -340,16 +356,17 @@ fn the_user_s_output_options_reach_each_test() {
 
 #[test]
 fn ignored_tests_stay_ignored() {
-    let told = runner(&["every_test::leaks_unchecked"]);
-    assert_eq!(told.code, Some(0), "{told:?}");
+    let reported = runner(&["every_test::leaks_unchecked"]);
+    assert_eq!(reported.code, Some(0), "{reported:?}");
     assert!(
-        told.stdout
+        reported
+            .stdout
             .contains("test every_test::leaks_unchecked ... ignored"),
-        "{told:?}"
+        "{reported:?}"
     );
     assert!(
-        told.stdout.contains("0 passed; 0 failed; 1 ignored"),
-        "{told:?}"
+        reported.stdout.contains("0 passed; 0 failed; 1 ignored"),
+        "{reported:?}"
     );
 }
 
@@ -362,22 +379,27 @@ fn leaks_and_only_warns() {
 
 #[test]
 fn a_leak_that_the_attribute_only_warns_of_fails_nothing() {
-    let told = runner(&["every_test::leaks_and_only_warns", "--ignored"]);
-    assert_eq!(told.code, Some(0), "{told:?}");
+    let reported = runner(&["every_test::leaks_and_only_warns", "--ignored"]);
+    assert_eq!(reported.code, Some(0), "{reported:?}");
 }
 
 #[test]
 fn a_test_with_the_attribute_checks_itself() {
-    let told = runner(&["every_test::leaks_under_the_attribute", "--ignored"]);
-    assert_eq!(told.code, Some(101), "{told:?}");
+    let reported = runner(&["every_test::leaks_under_the_attribute", "--ignored"]);
+    assert_eq!(reported.code, Some(101), "{reported:?}");
     // The check that the attribute makes reports a confirmed leak.
     assert!(
-        told.stdout
+        reported
+            .stdout
             .contains("gpu leak: 1 allocation, 512 B on cuda:0"),
-        "{told:?}"
+        "{reported:?}"
     );
-    assert_eq!(told.stdout.matches("confirmed").count(), 1, "{told:?}");
-    assert!(!told.stdout.contains("already watches"), "{told:?}");
+    assert_eq!(
+        reported.stdout.matches("confirmed").count(),
+        1,
+        "{reported:?}"
+    );
+    assert!(!reported.stdout.contains("already watches"), "{reported:?}");
 }
 
 #[test]
@@ -387,12 +409,12 @@ fn a_program_that_lists_no_tests_runs_as_it_is() {
     fs::write(&script, "#!/bin/sh\necho \"training $*\"\nexit 4\n").expect("a script");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&script, mode).expect("executable");
-    let told = call(
+    let reported = call(
         Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"))
             .arg("every-test-runner")
             .arg(&script),
     );
-    assert_eq!(told.code, Some(4), "{told:?}");
-    assert!(told.stdout.ends_with("training \n"), "{told:?}");
-    assert!(told.stderr.contains("is not watched"), "{told:?}");
+    assert_eq!(reported.code, Some(4), "{reported:?}");
+    assert!(reported.stdout.ends_with("training \n"), "{reported:?}");
+    assert!(reported.stderr.contains("is not watched"), "{reported:?}");
 }

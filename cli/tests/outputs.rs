@@ -11,8 +11,8 @@ use crate::support::{checked, checking, gpu_leak};
 /// Returns the snapshot of the run or recording at `path`.
 fn snapshot(path: &Path, out: &Path) -> Value {
     let words = ["report", "--format=snapshot", "--out"].map(AsRef::as_ref);
-    let told = gpu_leak(words.into_iter().chain([out.as_os_str(), path.as_os_str()]));
-    assert_eq!(told.code, Some(1), "{told:?}");
+    let reported = gpu_leak(words.into_iter().chain([out.as_os_str(), path.as_os_str()]));
+    assert_eq!(reported.code, Some(1), "{reported:?}");
     let pickle = fs::read(out).expect("a file");
     serde_pickle::from_slice(&pickle, serde_pickle::DeOptions::new()).expect("a pickle")
 }
@@ -87,9 +87,12 @@ fn a_recording_is_judged_again_for_every_other_format() {
         .stderr(Stdio::null())
         .status();
     status.expect("this program runs");
-    let told = gpu_leak(["report".as_ref(), recording.as_os_str()]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.stdout.contains("1 checked: 1 leaked"), "{told:?}");
+    let reported = gpu_leak(["report".as_ref(), recording.as_os_str()]);
+    assert_eq!(reported.code, Some(1), "{reported:?}");
+    assert!(
+        reported.stdout.contains("1 checked: 1 leaked"),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -101,12 +104,12 @@ fn a_flame_graph_is_as_wide_as_the_bytes() {
         "--format=flamegraph".as_ref(),
         run.as_os_str(),
     ];
-    let told = gpu_leak(words);
-    assert!(told.stdout.contains("<svg"), "{}", told.stdout);
+    let reported = gpu_leak(words);
+    assert!(reported.stdout.contains("<svg"), "{}", reported.stdout);
     assert!(
-        told.stdout.contains("(5,120 bytes, 100%)"),
+        reported.stdout.contains("(5,120 bytes, 100%)"),
         "{}",
-        told.stdout
+        reported.stdout
     );
 }
 
@@ -118,8 +121,8 @@ fn a_hostile_path_is_text_on_the_terminal() {
     let base = tempfile::tempdir().expect("a directory");
     let name = OsStr::from_bytes(b"\x1b[2J\xe2\x80\xae\xff\n::error::x");
     let missing = base.path().join(name);
-    let told = gpu_leak(["report".as_ref(), missing.as_os_str()]);
-    assert_eq!(told.code, Some(2), "{told:?}");
+    let reported = gpu_leak(["report".as_ref(), missing.as_os_str()]);
+    assert_eq!(reported.code, Some(2), "{reported:?}");
     let run = checked(base.path(), "r", &["gives_back"]);
     let directory = base.path().join(name);
     fs::create_dir(&directory).expect("a directory");
@@ -127,7 +130,7 @@ fn a_hostile_path_is_text_on_the_terminal() {
     fs::write(directory.join("b.jsonl"), b"\xff\0\n").expect("a file");
     let there = gpu_leak(["report".as_ref(), directory.as_os_str()]);
     assert!(there.stdout.contains("1 checked: 1 clean"), "{there:?}");
-    for text in [told.stderr, there.stdout] {
+    for text in [reported.stderr, there.stdout] {
         assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
         assert!(text.contains("u{1b}"), "{text:?}");
         assert!(
@@ -141,13 +144,16 @@ fn a_hostile_path_is_text_on_the_terminal() {
 fn a_warning_fails_if_it_is_denied() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["only_warns"]);
-    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
-    assert_eq!(told.code, Some(0), "{told:?}");
-    assert!(told.stdout.contains("leaked (only warned): "), "{told:?}");
-    let told = gpu_leak(["report".as_ref(), run.as_os_str(), "--deny=warned".as_ref()]);
-    assert_eq!(told.code, Some(1), "{told:?}");
+    let reported = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(reported.code, Some(0), "{reported:?}");
     assert!(
-        told.stderr.contains("but `on_leak` is \"warn\""),
-        "{told:?}"
+        reported.stdout.contains("leaked (only warned): "),
+        "{reported:?}"
+    );
+    let reported = gpu_leak(["report".as_ref(), run.as_os_str(), "--deny=warned".as_ref()]);
+    assert_eq!(reported.code, Some(1), "{reported:?}");
+    assert!(
+        reported.stderr.contains("but `on_leak` is \"warn\""),
+        "{reported:?}"
     );
 }

@@ -14,12 +14,12 @@ use crate::support::{checked, checked_in, file_of, gpu_leak};
 fn page_of(run: &Path) -> PathBuf {
     let page = run.join("page.html");
     let options = ["--format=html".as_ref(), "--out".as_ref(), page.as_os_str()];
-    let told = gpu_leak(
+    let reported = gpu_leak(
         ["report".as_ref(), run.as_os_str()]
             .into_iter()
             .chain(options),
     );
-    assert_eq!(told.code, Some(1), "{told:?}");
+    assert_eq!(reported.code, Some(1), "{reported:?}");
     page
 }
 
@@ -230,12 +230,12 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
     let run = checked_in(base.path(), "r", &["has_a_peak"], None, &ask);
     let page = run.join("page.html");
     let options = ["--format=html".as_ref(), "--out".as_ref(), page.as_os_str()];
-    let told = gpu_leak(
+    let reported = gpu_leak(
         ["report".as_ref(), run.as_os_str()]
             .into_iter()
             .chain(options),
     );
-    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(reported.code, Some(0), "{reported:?}");
     let text = fs::read_to_string(file_of(&run)).expect("the file");
     let is_verdict = |line: &&str| line.contains("\"record\":\"verdict\"");
     let verdict = text.lines().find(is_verdict).expect("a verdict");
@@ -403,8 +403,8 @@ fn ten_thousand_findings_are_all_shown_and_searchable() {
     );
     // The first hundred findings are in the page, and a button lists more.
     assert_eq!(view.count("details.finding"), 100);
-    let told = "100 of 10000 are listed.List 100 more";
-    assert_eq!(view.text("#findings-rest").replace('\n', ""), told);
+    let reported = "100 of 10000 are listed.List 100 more";
+    assert_eq!(view.text("#findings-rest").replace('\n', ""), reported);
     view.click("#findings-rest button");
     assert_eq!(view.count("details.finding"), 200);
     let focused = "document.activeElement.parentElement.id";

@@ -14,24 +14,24 @@ fn every_leak_is_reported_with_its_bytes_and_its_line() {
         "r",
         &["keeps_a_tensor", "keeps_two_tensors", "gives_back"],
     );
-    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
-    assert_eq!(told.code, Some(1), "{told:?}");
+    let reported = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(reported.code, Some(1), "{reported:?}");
     let head = "gpu-leak-check: 3 checked: 1 clean, 2 leaked\n";
-    assert!(told.stdout.starts_with(head), "{}", told.stdout);
+    assert!(reported.stdout.starts_with(head), "{}", reported.stdout);
     assert!(
-        told.stdout.contains("leaked: 4.00 KiB device memory"),
+        reported.stdout.contains("leaked: 4.00 KiB device memory"),
         "{}",
-        told.stdout
+        reported.stdout
     );
     assert!(
-        told.stdout.contains("(cli/tests/planted.rs:"),
+        reported.stdout.contains("(cli/tests/planted.rs:"),
         "{}",
-        told.stdout
+        reported.stdout
     );
     assert!(
-        told.stdout.contains("highest peaks\n  embedded:0"),
+        reported.stdout.contains("highest peaks\n  embedded:0"),
         "{}",
-        told.stdout
+        reported.stdout
     );
 }
 
@@ -41,10 +41,10 @@ fn a_peak_is_reported_line_by_line() {
     let base = tempfile::tempdir().expect("a directory");
     let ask = [("GPU_LEAK_CHECK_PEAKS", "true")];
     let run = checked_in(base.path(), "r", &["has_a_peak"], None, &ask);
-    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    let reported = gpu_leak(["report".as_ref(), run.as_os_str()]);
     let peak = "in planted::has_a_peak, the peak of 12.0 KiB in the layer";
-    let about = told.stdout.split_once(peak);
-    let (_, about) = about.unwrap_or_else(|| panic!("{}", told.stdout));
+    let about = reported.stdout.split_once(peak);
+    let (_, about) = about.unwrap_or_else(|| panic!("{}", reported.stdout));
     for line in [
         "4.00 KiB  1 allocation",
         "cli/tests/planted.rs:",
@@ -54,8 +54,12 @@ fn a_peak_is_reported_line_by_line() {
     }
 
     let plain = checked(base.path(), "plain", &["has_a_peak"]);
-    let told = gpu_leak(["report".as_ref(), plain.as_os_str()]);
-    assert!(!told.stdout.contains("reached by call"), "{}", told.stdout);
+    let reported = gpu_leak(["report".as_ref(), plain.as_os_str()]);
+    assert!(
+        !reported.stdout.contains("reached by call"),
+        "{}",
+        reported.stdout
+    );
 }
 
 #[test]
@@ -73,23 +77,27 @@ fn a_clean_run_exits_with_0_and_a_blind_one_only_if_permitted() {
     let blind = checked(base.path(), "blind", &["gives_back", "sees_nothing"]);
     let blind = blind.as_os_str();
     assert_eq!(gpu_leak(["report".as_ref(), blind]).code, Some(0));
-    let told = gpu_leak(["report".as_ref(), blind, "--deny=unmeasured".as_ref()]);
-    assert_eq!(told.code, Some(3), "{told:?}");
+    let reported = gpu_leak(["report".as_ref(), blind, "--deny=unmeasured".as_ref()]);
+    assert_eq!(reported.code, Some(3), "{reported:?}");
     assert!(
-        told.stderr
+        reported
+            .stderr
             .contains("denied: unmeasured: planted::sees_nothing"),
-        "{told:?}"
+        "{reported:?}"
     );
-    assert!(told.stdout.contains("1 not measured (no GPU)"), "{told:?}");
+    assert!(
+        reported.stdout.contains("1 not measured (no GPU)"),
+        "{reported:?}"
+    );
     // The report names the remedy for a machine without a GPU.
     let remedy = "GPU_LEAK_CHECK_WITHOUT_GPU=skip";
-    assert!(told.stdout.contains(remedy), "{told:?}");
+    assert!(reported.stdout.contains(remedy), "{reported:?}");
     let blind = checked(base.path(), "only-blind", &["sees_nothing"]);
-    let told = gpu_leak(["report".as_ref(), blind.as_os_str()]);
-    assert!(told.stdout.contains("nothing checked"), "{told:?}");
-    assert_eq!(told.code, Some(3), "{told:?}");
-    let told = gpu_leak(["report".as_ref(), clean.as_os_str(), "--strict".as_ref()]);
-    assert_eq!(told.code, Some(0), "{told:?}");
+    let reported = gpu_leak(["report".as_ref(), blind.as_os_str()]);
+    assert!(reported.stdout.contains("nothing checked"), "{reported:?}");
+    assert_eq!(reported.code, Some(3), "{reported:?}");
+    let reported = gpu_leak(["report".as_ref(), clean.as_os_str(), "--strict".as_ref()]);
+    assert_eq!(reported.code, Some(0), "{reported:?}");
 }
 
 /// Tests each row of the table of exit codes in `docs/command.md`.
@@ -187,26 +195,28 @@ fn shards_are_one_run_and_the_same_directory_twice_counts_once() {
     let base = tempfile::tempdir().expect("a directory");
     let one = checked(base.path(), "one", &["keeps_a_tensor"]);
     let two = checked(base.path(), "two", &["gives_back"]);
-    let told = gpu_leak([
+    let reported = gpu_leak([
         "report".as_ref(),
         one.as_os_str(),
         two.as_os_str(),
         one.as_os_str(),
     ]);
     let head = "gpu-leak-check: 2 checked: 1 clean, 1 leaked\n";
-    assert!(told.stdout.starts_with(head), "{}", told.stdout);
+    assert!(reported.stdout.starts_with(head), "{}", reported.stdout);
 }
 
 #[test]
 fn a_test_that_ended_its_process_is_named() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["ends_the_process"]);
-    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
-    assert_eq!(told.code, Some(1), "{told:?}");
+    let reported = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(reported.code, Some(1), "{reported:?}");
     assert!(
-        told.stdout.contains("aborted: planted::ends_the_process"),
+        reported
+            .stdout
+            .contains("aborted: planted::ends_the_process"),
         "{}",
-        told.stdout
+        reported.stdout
     );
 }
 
@@ -218,10 +228,10 @@ fn memory_that_no_check_owns_is_counted_and_fails_nothing() {
         "r",
         &["a_thread_is_started", "b_its_thread_allocates"],
     );
-    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    let reported = gpu_leak(["report".as_ref(), run.as_os_str()]);
     let line = "1 allocation, 1.00 KiB by threads outside every check";
-    assert!(told.stdout.contains(line), "{told:?}");
-    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(reported.stdout.contains(line), "{reported:?}");
+    assert_eq!(reported.code, Some(0), "{reported:?}");
 }
 
 #[test]
@@ -233,13 +243,16 @@ fn a_torn_line_costs_no_finished_check() {
         .open(file_of(&run))
         .expect("the file");
     file.write_all(b"{\"record\":\"verd").expect("half a line");
-    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.stdout.contains("1 leaked"), "{}", told.stdout);
+    let reported = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(reported.code, Some(1), "{reported:?}");
+    assert!(reported.stdout.contains("1 leaked"), "{}", reported.stdout);
     assert!(
-        told.stdout.replace("\n      ", " ").contains("is cut off"),
+        reported
+            .stdout
+            .replace("\n      ", " ")
+            .contains("is cut off"),
         "{}",
-        told.stdout
+        reported.stdout
     );
 }
 
@@ -250,31 +263,32 @@ fn a_file_of_a_later_schema_is_reported_and_never_clean() {
     let file = file_of(&run);
     let text = fs::read_to_string(&file).expect("the file");
     fs::write(&file, text.replacen("\"schema\":1", "\"schema\":7", 1)).expect("a file");
-    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
-    assert_eq!(told.code, Some(3), "{told:?}");
-    assert!(told.stdout.contains("schema 7"), "{}", told.stdout);
+    let reported = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(reported.code, Some(3), "{reported:?}");
+    assert!(reported.stdout.contains("schema 7"), "{}", reported.stdout);
 }
 
 #[test]
 fn a_path_that_is_no_run_is_an_error_with_advice() {
     let base = tempfile::tempdir().expect("a directory");
-    let told = gpu_leak(["report".as_ref(), base.path().join("nowhere").as_os_str()]);
-    assert_eq!(told.code, Some(2), "{told:?}");
+    let reported = gpu_leak(["report".as_ref(), base.path().join("nowhere").as_os_str()]);
+    assert_eq!(reported.code, Some(2), "{reported:?}");
     assert!(
-        told.stderr.contains("/nowhere: No such file"),
+        reported.stderr.contains("/nowhere: No such file"),
         "{}",
-        told.stderr
+        reported.stderr
     );
 
     checked(base.path(), "r", &["gives_back"]);
     checked(base.path(), "s", &["gives_back"]);
-    let told = gpu_leak(["report".as_ref(), base.path().as_os_str()]);
-    assert_eq!(told.code, Some(2), "{told:?}");
+    let reported = gpu_leak(["report".as_ref(), base.path().as_os_str()]);
+    assert_eq!(reported.code, Some(2), "{reported:?}");
     assert!(
-        told.stderr
+        reported
+            .stderr
             .contains("is not a run but contains 2 runs: pass one"),
         "{}",
-        told.stderr
+        reported.stderr
     );
 }
 
@@ -284,9 +298,9 @@ fn a_directory_that_holds_one_run_stands_for_it() {
     let (first, second) = (base.path().join("shard-1"), base.path().join("shard-2"));
     checked(&first, "r", &["gives_back"]);
     checked(&second, "r", &["keeps_a_tensor"]);
-    let told = gpu_leak(["report".as_ref(), first.as_os_str(), second.as_os_str()]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.stdout.contains("2 checked"), "{}", told.stdout);
+    let reported = gpu_leak(["report".as_ref(), first.as_os_str(), second.as_os_str()]);
+    assert_eq!(reported.code, Some(1), "{reported:?}");
+    assert!(reported.stdout.contains("2 checked"), "{}", reported.stdout);
 }
 
 #[test]
@@ -310,14 +324,18 @@ fn an_output_goes_to_the_file_that_is_named() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     let out = base.path().join("leaks.xml");
-    let told = gpu_leak([
+    let reported = gpu_leak([
         "report".as_ref(),
         run.as_os_str(),
         "--format=junit".as_ref(),
         "--out".as_ref(),
         out.as_os_str(),
     ]);
-    assert_eq!((told.code, &*told.stdout), (Some(1), ""), "{told:?}");
+    assert_eq!(
+        (reported.code, &*reported.stdout),
+        (Some(1), ""),
+        "{reported:?}"
+    );
     let text = fs::read_to_string(out).expect("a file");
     let junit = roxmltree::Document::parse(&text).expect("XML");
     let failure = junit

@@ -35,11 +35,14 @@ fn a_test_that_passes_when_tried_again_is_flaky_and_no_finding() {
     let base = tempfile::tempdir().expect("a directory");
     attempt(base.path(), "leaks_at_first", 1, "none");
     attempt(base.path(), "leaks_at_first", 2, "none");
-    let told = report(&[&base.path().join("r")]);
-    assert_eq!(told.code, Some(0), "{told:?}");
-    assert!(told.stdout.contains("1 checked: 1 clean"), "{told:?}");
+    let reported = report(&[&base.path().join("r")]);
+    assert_eq!(reported.code, Some(0), "{reported:?}");
+    assert!(
+        reported.stdout.contains("1 checked: 1 clean"),
+        "{reported:?}"
+    );
     let flaky = "flaky: planted::leaks_at_first: leaked in attempt 1, clean in attempt 2";
-    assert!(told.stdout.contains(flaky), "{told:?}");
+    assert!(reported.stdout.contains(flaky), "{reported:?}");
 }
 
 #[test]
@@ -47,14 +50,17 @@ fn a_test_that_leaks_at_each_attempt_leaks_once() {
     let base = tempfile::tempdir().expect("a directory");
     attempt(base.path(), "keeps_a_tensor", 1, "none");
     attempt(base.path(), "keeps_a_tensor", 2, "none");
-    let told = report(&[&base.path().join("r")]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.stdout.contains("1 checked: 1 leaked"), "{told:?}");
+    let reported = report(&[&base.path().join("r")]);
+    assert_eq!(reported.code, Some(1), "{reported:?}");
     assert!(
-        told.stdout.contains("leaked: 1.00 KiB device memory"),
-        "{told:?}"
+        reported.stdout.contains("1 checked: 1 leaked"),
+        "{reported:?}"
     );
-    assert!(!told.stdout.contains("flaky"), "{told:?}");
+    assert!(
+        reported.stdout.contains("leaked: 1.00 KiB device memory"),
+        "{reported:?}"
+    );
+    assert!(!reported.stdout.contains("flaky"), "{reported:?}");
 }
 
 #[test]
@@ -63,8 +69,11 @@ fn each_round_of_a_stress_run_counts() {
     for round in ["1", "2", "3"] {
         attempt(base.path(), "gives_back", 1, round);
     }
-    let told = report(&[&base.path().join("r")]);
-    assert!(told.stdout.contains("3 checked: 3 clean"), "{told:?}");
+    let reported = report(&[&base.path().join("r")]);
+    assert!(
+        reported.stdout.contains("3 checked: 3 clean"),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -72,11 +81,16 @@ fn one_test_in_two_shards_is_two_checks_and_one_finding() {
     let base = tempfile::tempdir().expect("a directory");
     let one = checked(base.path(), "one", &["keeps_a_tensor"]);
     let two = checked(base.path(), "two", &["keeps_a_tensor"]);
-    let told = report(&[&one, &two]);
-    assert!(told.stdout.contains("2 checked: 2 leaked"), "{told:?}");
+    let reported = report(&[&one, &two]);
     assert!(
-        told.stdout.contains("leaked: 2 × 1.00 KiB device memory"),
-        "{told:?}"
+        reported.stdout.contains("2 checked: 2 leaked"),
+        "{reported:?}"
+    );
+    assert!(
+        reported
+            .stdout
+            .contains("leaked: 2 × 1.00 KiB device memory"),
+        "{reported:?}"
     );
 }
 
@@ -87,8 +101,11 @@ fn a_copy_of_a_shard_counts_once() {
     let copy = base.path().join("download");
     fs::create_dir(&copy).expect("a directory");
     fs::copy(file_of(&run), copy.join("main-1.jsonl")).expect("a copy");
-    let told = report(&[&run, &copy]);
-    assert!(told.stdout.contains("1 checked: 1 leaked"), "{told:?}");
+    let reported = report(&[&run, &copy]);
+    assert!(
+        reported.stdout.contains("1 checked: 1 leaked"),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -128,12 +145,14 @@ fn a_check_that_is_under_way_is_not_aborted() {
 fn a_killed_process_is_reported_as_aborted_and_its_verdicts_stand() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor", "ends_the_process"]);
-    let told = report(&[&run]);
+    let reported = report(&[&run]);
     assert!(
-        told.stdout.contains("aborted: planted::ends_the_process"),
-        "{told:?}"
+        reported
+            .stdout
+            .contains("aborted: planted::ends_the_process"),
+        "{reported:?}"
     );
-    assert_eq!(told.code, Some(1), "{told:?}");
+    assert_eq!(reported.code, Some(1), "{reported:?}");
 }
 
 /// Replaces the first `of` in the run file with `damage`.
@@ -149,10 +168,13 @@ fn a_damaged_first_line_costs_no_verdict() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     damaged(&run, "{\"record\":\"header\"", "\0\0garbage");
-    let told = report(&[&run]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.stdout.contains("1 checked: 1 leaked"), "{told:?}");
-    assert!(told.stdout.contains("has no header"), "{told:?}");
+    let reported = report(&[&run]);
+    assert_eq!(reported.code, Some(1), "{reported:?}");
+    assert!(
+        reported.stdout.contains("1 checked: 1 leaked"),
+        "{reported:?}"
+    );
+    assert!(reported.stdout.contains("has no header"), "{reported:?}");
 }
 
 /// Returns the files that earlier releases wrote. They never change. A release that adds to the
@@ -169,12 +191,12 @@ fn files_of_older_releases_are_read() {
     assert!(!files.is_empty());
     for file in files {
         crate::support::published::assert_published(&file);
-        let told = report(&[&file]);
-        assert_eq!(told.code, Some(1), "{told:?}");
+        let reported = report(&[&file]);
+        assert_eq!(reported.code, Some(1), "{reported:?}");
         assert!(
-            told.stdout.contains("3 checked: 1 clean, 2 leaked"),
-            "{told:?}"
+            reported.stdout.contains("3 checked: 1 clean, 2 leaked"),
+            "{reported:?}"
         );
-        assert!(!told.stdout.contains("note:"), "{told:?}");
+        assert!(!reported.stdout.contains("note:"), "{reported:?}");
     }
 }

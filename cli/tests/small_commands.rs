@@ -70,9 +70,9 @@ fn the_doctor_reports_what_it_finds_and_exits_with_3_without_a_gpu() {
 /// lines.
 #[cfg(target_os = "linux")]
 fn self_tested(fake: &Fake) -> (Option<i32>, Vec<String>) {
-    let told = call(command().args(["doctor", "--self-test"]).envs(fake.env()));
-    let lines = told.stdout.lines().map(str::to_owned);
-    (told.code, lines.collect())
+    let reported = call(command().args(["doctor", "--self-test"]).envs(fake.env()));
+    let lines = reported.stdout.lines().map(str::to_owned);
+    (reported.code, lines.collect())
 }
 
 /// One leak of each kind is planted through the available driver, and found.

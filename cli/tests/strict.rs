@@ -49,8 +49,8 @@ fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> CliOutput {
 }
 
 /// Returns the sentences about what is denied, in alphabetical order.
-fn denied(told: &CliOutput) -> Vec<&str> {
-    let lines = told.stderr.lines();
+fn denied(reported: &CliOutput) -> Vec<&str> {
+    let lines = reported.stderr.lines();
     let mut denied: Vec<_> = lines
         .filter_map(|line| line.strip_prefix("denied: "))
         .collect();
@@ -133,18 +133,19 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
 #[test]
 fn an_entry_that_matches_nothing_in_the_whole_suite_is_noted() {
     let file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
-    let noted = |told: &CliOutput| {
-        assert_eq!(told.code, Some(0), "{told:?}");
+    let noted = |reported: &CliOutput| {
+        assert_eq!(reported.code, Some(0), "{reported:?}");
         let note = "note: unmatched: ";
-        told.stderr
+        reported
+            .stderr
             .lines()
             .filter(|it| it.starts_with(note))
             .count()
     };
     let whole: [&[&str]; 2] = [&[], &["--", "--include-ignored"]];
     for words in whole {
-        let told = tested(&["gives_back"], file, words);
-        assert_eq!(noted(&told), 1, "{told:?}");
+        let reported = tested(&["gives_back"], file, words);
+        assert_eq!(noted(&reported), 1, "{reported:?}");
     }
     let part = tested(&["gives_back"], file, &["-p", "optim"]);
     assert_eq!(noted(&part), 0, "{part:?}");
@@ -168,9 +169,9 @@ fn a_bound_far_above_what_the_whole_suite_left_is_noted() {
     };
     let notes = |tests: &str, bounds: (u64, u64), words: &[&str]| {
         let file = entry(tests, bounds.0, bounds.1);
-        let told = tested(&["keeps_a_tensor", "gives_back"], &file, words);
-        assert_eq!(told.code, Some(0), "{told:?}");
-        let lines = told.stderr.lines();
+        let reported = tested(&["keeps_a_tensor", "gives_back"], &file, words);
+        assert_eq!(reported.code, Some(0), "{reported:?}");
+        let lines = reported.stderr.lines();
         let notes = lines.filter_map(|line| line.strip_prefix("note: "));
         let notes: Vec<_> = notes.filter(|it| it.contains(".toml:1")).collect();
         notes.join("\n")

@@ -56,7 +56,7 @@ pub fn leaves_nothing(body: impl FnOnce()) -> bool {
 ///
 /// Panics if the run's settings are wrong.
 #[must_use]
-pub fn told(body: impl FnOnce()) -> String {
+pub fn reported(body: impl FnOnce()) -> String {
     text::to_string(&checked(body), &Rendering::for_stderr())
 }
 

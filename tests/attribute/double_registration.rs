@@ -19,10 +19,10 @@ fn the_case_is_there_once() {
 #[test]
 fn the_second_entry_fails_with_the_remedy() {
     let child = fails("attribute::double_registration::below_test");
-    let told = format!("{}{}", child.stdout, child.stderr);
-    assert!(told.contains("1 passed; 1 failed"), "{told}");
+    let reported = format!("{}{}", child.stdout, child.stderr);
+    assert!(reported.contains("1 passed; 1 failed"), "{reported}");
     assert!(
-        told.contains("put `#[gpu_leak_check]` above `#[test]`"),
-        "{told}"
+        reported.contains("put `#[gpu_leak_check]` above `#[test]`"),
+        "{reported}"
     );
 }

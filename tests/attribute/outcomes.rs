@@ -84,19 +84,22 @@ fn does_not_panic() {}
 #[test]
 fn an_unexpected_panic_fails_with_the_message_of_libtest() {
     let child = fails("attribute::outcomes::panics_with_another_message");
-    let told = format!("{}{}", child.stdout, child.stderr);
+    let reported = format!("{}{}", child.stdout, child.stderr);
     assert!(
-        told.contains("panic did not contain expected string"),
-        "{told}"
+        reported.contains("panic did not contain expected string"),
+        "{reported}"
     );
-    assert!(told.contains("no such device"), "{told}");
+    assert!(reported.contains("no such device"), "{reported}");
 }
 
 #[test]
 fn a_missing_panic_fails_with_the_message_of_libtest() {
     let child = fails("attribute::outcomes::does_not_panic");
-    let told = format!("{}{}", child.stdout, child.stderr);
-    assert!(told.contains("test did not panic as expected"), "{told}");
+    let reported = format!("{}{}", child.stdout, child.stderr);
+    assert!(
+        reported.contains("test did not panic as expected"),
+        "{reported}"
+    );
 }
 
 #[gpu_leak_check]

@@ -23,13 +23,13 @@ fn run(what: &str, variables: &[(&str, &str)]) -> Option<Output> {
         .then(|| command.output().expect("a process"))
 }
 
-fn assert_ends(what: &str, code: i32, told: &[&str]) {
+fn assert_ends(what: &str, code: i32, reported: &[&str]) {
     let Some(output) = run(what, &[]) else {
         return;
     };
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{stderr}");
-    for part in told {
+    for part in reported {
         assert!(stderr.contains(part), "no `{part}` in\n{stderr}");
     }
 }
@@ -42,13 +42,13 @@ fn a_program_that_frees_everything_ends_normally_and_is_counted() {
 #[test]
 fn a_program_that_leaks_ends_with_1_and_the_report() {
     let again = "again: cargo run -p gpu-leak-tests --bin checked-program";
-    let told = [
+    let reported = [
         "gpu leak: 1 allocation, 64 B on",
         "programs/checked.rs",
         again,
         "1 leaked",
     ];
-    assert_ends("leak", 1, &told);
+    assert_ends("leak", 1, &reported);
 }
 
 #[test]

@@ -85,10 +85,10 @@ async fn panics_otherwise() {
 #[test]
 fn should_panic_is_judged_outside_the_runtime() {
     let child = fails("attribute::runtimes::panics_otherwise");
-    let told = format!("{}{}", child.stdout, child.stderr);
+    let reported = format!("{}{}", child.stdout, child.stderr);
     assert!(
-        told.contains("panic did not contain expected string"),
-        "{told}"
+        reported.contains("panic did not contain expected string"),
+        "{reported}"
     );
 }
 

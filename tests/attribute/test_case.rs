@@ -45,6 +45,9 @@ fn does_not_panic(number: u32) {
 #[test]
 fn a_missing_panic_fails() {
     let child = fails("attribute::test_case::does_not_panic::test_case_1_on_purpose");
-    let told = format!("{}{}", child.stdout, child.stderr);
-    assert!(told.contains("test did not panic as expected"), "{told}");
+    let reported = format!("{}{}", child.stdout, child.stderr);
+    assert!(
+        reported.contains("test did not panic as expected"),
+        "{reported}"
+    );
 }

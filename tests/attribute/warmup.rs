@@ -49,9 +49,9 @@ fn a_warm_up_that_panics_fails_the_first_check_by_name() {
     let test = "attribute::warmup::warm_ups_run_once_in_the_order_of_their_names";
     let child = Run::of(test).env("WARMUP_FAILS", "1").run();
     assert!(!child.status.success(), "{child:#?}");
-    let told =
+    let reported =
         "the warm-up main::attribute::warmup::c_fails_when_it_is_requested failed: no device today";
-    assert!(child.stderr.contains(told), "{child:#?}");
+    assert!(child.stderr.contains(reported), "{child:#?}");
 }
 
 #[test]

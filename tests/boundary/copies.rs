@@ -78,7 +78,7 @@ fn comes_after_its_plugin() {
 fn a_thread_of_a_shared_library_works_for_the_test_that_started_it() {
     let fake = Fake::new();
     let test = format!("{HERE}leaks_on_a_thread_of_the_plugin");
-    for run in [fake.run(&test), fake.run(&test).in_company()] {
+    for run in [fake.run(&test), fake.run(&test).beside_others()] {
         let checked = checked::finish(run);
         let finding = assert_one_leak(&checked, Kind::Linear, 32);
         assert_eq!(finding.foreign_thread, None, "{}", checked.story());

@@ -117,8 +117,8 @@ fn memory_freed_after_the_verdict_is_late_and_the_verdict_stays() {
     let [late] = &checked.late[..] else {
         panic!("{}", checked.story());
     };
-    let told = (&late.test, late.count, late.bytes);
-    assert_eq!(told, (&report.test, 2, 128), "{}", checked.story());
+    let reported = (&late.test, late.count, late.bytes);
+    assert_eq!(reported, (&report.test, 2, 128), "{}", checked.story());
     let summary = format!(
         "{}: 2 resources, 128 B of the leak freed {} ms after the verdict",
         report.test, late.late_ms
@@ -171,9 +171,9 @@ fn a_test_killed_in_the_middle_is_aborted_by_name_in_the_next_report() {
     };
     let killed = next("is_killed");
     assert!(!killed.contains("gpu-leak-check:"), "{killed}");
-    let told = "aborted: boundary::endings::is_killed\n";
+    let reported = "aborted: boundary::endings::is_killed\n";
     let first = next("does_nothing");
-    assert!(first.contains(told), "{first}");
+    assert!(first.contains(reported), "{first}");
     let second = next("does_nothing");
     assert!(!second.contains("aborted"), "once is enough: {second}");
 }

@@ -126,7 +126,7 @@ fn leaks_twice_on_a_line() {
 fn a_reserve_that_rises_while_others_run_is_reported_and_not_judged() {
     let fake = Fake::new().fault("fail:cuMemPoolTrimTo=999");
     let run = fake.run(&format!("{HERE}keeps_a_reserve_beside_another_thread"));
-    let checked = checked::finish(run.in_company());
+    let checked = checked::finish(run.beside_others());
     let story = checked.story();
     checked.assert_clean();
     assert_noted_report(

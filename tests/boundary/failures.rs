@@ -114,14 +114,14 @@ fn a_successfully_repeated_free_hides_no_other_leak_of_the_line() {
     let checked = run_with("fail:cuMemFree_v2=1@1", "frees_one_again_and_leaks_another");
     let story = checked.story();
     let findings = checked.report().findings.iter();
-    let told: Vec<_> = findings
+    let reported: Vec<_> = findings
         .map(|finding| (finding.kind, finding.count, finding.bytes))
         .collect();
     let expected = [
         (FindingKind::Leaked, 1, 40),
         (FindingKind::FailedFree, 1, 24),
     ];
-    assert_eq!(told, expected, "{story}");
+    assert_eq!(reported, expected, "{story}");
 }
 
 #[gpu_leak_check]
@@ -142,7 +142,7 @@ fn frees_one_again_and_leaks_another() {
 fn failures_in_one_of_the_rounds_are_reported() {
     let checked = run_with("fail:cuMemFree_v2=1@2", "goes_wrong_in_its_second_round");
     let (report, story) = (checked.report(), checked.story());
-    let told: Vec<_> = report
+    let reported: Vec<_> = report
         .findings
         .iter()
         .map(|finding| (finding.kind, finding.count, finding.bytes))
@@ -152,7 +152,7 @@ fn failures_in_one_of_the_rounds_are_reported() {
         (FindingKind::Grew, 3, 120),
         (FindingKind::OverBudget, 1, 40 + 24 + 4096),
     ];
-    assert_eq!(told, expected, "{story}");
+    assert_eq!(reported, expected, "{story}");
     let refused = "1 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory";
     assert!(
         report.notes.iter().any(|note| note.contains(refused)),
@@ -290,7 +290,7 @@ fn a_free_that_failed_before_the_context_broke_is_a_finding_of_its_own() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}frees_twice_and_breaks"));
     let story = checked.story();
     let findings = checked.report().findings.iter();
-    let told: Vec<_> = findings
+    let reported: Vec<_> = findings
         .map(|finding| {
             let failed = finding.failed.as_ref().expect("the error");
             (finding.kind, finding.count, failed.code)
@@ -300,7 +300,7 @@ fn a_free_that_failed_before_the_context_broke_is_a_finding_of_its_own() {
         (FindingKind::FailedFree, 2, 700),
         (FindingKind::FailedFree, 1, 1),
     ];
-    assert_eq!(told, expected, "{story}");
+    assert_eq!(reported, expected, "{story}");
 }
 
 #[gpu_leak_check]

@@ -155,8 +155,8 @@ fn a_leak_reached_partly_by_another_path_later_is_no_first_use() {
     let checked = run("leaks_mostly_by_turns");
     let findings = &checked.report().findings;
     let find = |count| {
-        let told = findings.iter().find(|finding| finding.count == count);
-        told.map(|finding| (finding.kind, finding.bytes))
+        let reported = findings.iter().find(|finding| finding.count == count);
+        reported.map(|finding| (finding.kind, finding.bytes))
     };
     let story = checked.story();
     assert_eq!(findings.len(), 2, "{story}");

@@ -244,13 +244,17 @@ fn allocated_by_an_older_thread_while_others_may_run_has_unknown_owner() {
     } else {
         fake.run(&test)
     };
-    let checked = checked::finish(run.in_company());
+    let checked = checked::finish(run.beside_others());
     checked.assert_clean();
-    for told in [
+    for reported in [
         "1 allocation, 128 B by threads outside every check",
         "`isolate` to run that test in its own process",
     ] {
-        assert!(checked.child.stderr.contains(told), "{}", checked.story());
+        assert!(
+            checked.child.stderr.contains(reported),
+            "{}",
+            checked.story()
+        );
     }
 }
 
@@ -322,8 +326,8 @@ fn memory_of_an_unfinished_nested_scope_belongs_to_the_outer_one() {
 #[test]
 fn never_finishes_a_scope() {
     context();
-    let stretch = Scope::open("unfinished");
-    stretch.in_scope(|| allocate(48).unwrap());
+    let scope = Scope::open("unfinished");
+    scope.in_scope(|| allocate(48).unwrap());
 }
 
 #[test]
@@ -335,7 +339,7 @@ fn reserved_by_an_unrelated_thread_while_others_may_run_is_no_finding() {
     } else {
         fake.run(&test)
     };
-    checked::finish(run.in_company()).assert_clean();
+    checked::finish(run.beside_others()).assert_clean();
 }
 
 #[test]

@@ -159,10 +159,10 @@ fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a s
 /// Returns the places that a text names, in order.
 fn locations(text: &str) -> Vec<Location> {
     // Reports quote source lines with this mark.
-    let told = text.lines().filter(|line| !line.contains(" | "));
+    let reported = text.lines().filter(|line| !line.contains(" | "));
     let mut file = String::new();
     let mut all = Vec::new();
-    for line in told {
+    for line in reported {
         of_line(line, &mut file, &mut all);
     }
     all

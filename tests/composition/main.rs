@@ -94,8 +94,8 @@ fn run_process(seed: u64, count: u64) -> Option<String> {
         .stderr(Stdio::null())
         .output()
         .expect("a process");
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    (!output.status.success()).then_some(told)
+    let reported = String::from_utf8_lossy(&output.stdout).into_owned();
+    (!output.status.success()).then_some(reported)
 }
 
 #[test]
@@ -118,13 +118,13 @@ fn runs_programs() {
         failed += 1;
         if failed <= PRINTED {
             let small = shrink::shrink(program, |program| !wrong(program).is_empty());
-            let told = match &wrong(&small)[..] {
+            let reported = match &wrong(&small)[..] {
                 // The program did not fail again, so its result does not depend on the program
                 // alone.
                 [] => format!("not again; at first:\n  {}", first.join("\n  ")),
-                told => told.join("\n  "),
+                reported => reported.join("\n  "),
             };
-            println!("\nseed {seed}, made small:\n{small}\n  {told}");
+            println!("\nseed {seed}, made small:\n{small}\n  {reported}");
         }
     }
     println!("{failed} of {programs} programs failed");

@@ -48,21 +48,21 @@ fn a_segment_that_is_refused_once_is_asked_for_again() {
 #[test]
 fn a_segment_that_cannot_be_returned_is_reported_and_returned_later() {
     for policy in [Policy::Caching, Policy::Direct] {
-        let mut told = 0;
+        let mut reported = 0;
         for nth in 1..=CALLS {
             let device = embedded(policy);
             let at_first = device_memory(&device).expect("its memory");
             device.as_embedded().expect("it is one").fail_free(nth);
             let trained = train(&device);
             let outcomes = [trained, device.synchronize(), empty_cache(&device)];
-            told += u32::from(outcomes.iter().any(Result::is_err));
+            reported += u32::from(outcomes.iter().any(Result::is_err));
             assert_eq!(allocated(&device), 0, "{policy:?}, {nth}");
             device.as_embedded().expect("it is one").fail_free(u64::MAX);
             empty_cache(&device).expect("the fault is over");
             assert_eq!(reserved(&device), 0, "{policy:?}, {nth}");
             assert_eq!(device_memory(&device).expect("its memory"), at_first);
         }
-        assert!(told > 0, "{policy:?}");
+        assert!(reported > 0, "{policy:?}");
     }
 }
 
@@ -138,7 +138,7 @@ fn each_function_of_the_driver_below_a_graph_fails() {
                 let outcome = capture_and_replay(&device);
                 control.clear_faults();
                 let cuda = device.as_cuda().expect("it is one");
-                let told = outcome.is_err() | cuda.context().check_err().is_err();
+                let reported = outcome.is_err() | cuda.context().check_err().is_err();
                 let _ = device.synchronize();
                 empty_cache(&device).expect("the fault is over");
                 assert_eq!((allocated(&device), reserved(&device)), (0, 0), "{fault}");
@@ -146,7 +146,7 @@ fn each_function_of_the_driver_below_a_graph_fails() {
                     .map(|(now, then)| now - then)
                     .sum();
                 let is_end = function.contains("Destroy");
-                assert_eq!(left, u64::from(is_end && told), "{fault}");
+                assert_eq!(left, u64::from(is_end && reported), "{fault}");
                 capture_and_replay(&device).unwrap_or_else(|why| panic!("{fault}: {why}"));
                 empty_cache(&device).expect("the fault is over");
             }

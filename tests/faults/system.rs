@@ -39,8 +39,8 @@ fn a_disk_that_is_full_changes_no_verdict() {
     let story = checked.story();
     assert!(super::ended_by_itself(checked.child.status), "{story}");
     assert!(!checked.child.status.success(), "{story}");
-    let told = "gpu leak: 1 allocation, 4.02 KiB (4,120 B) on cuda:0";
-    assert!(checked.child.stderr.contains(told), "{story}");
+    let reported = "gpu leak: 1 allocation, 4.02 KiB (4,120 B) on cuda:0";
+    assert!(checked.child.stderr.contains(reported), "{story}");
     assert!(checked.child.stderr.contains("cannot write"), "{story}");
 }
 
@@ -59,8 +59,8 @@ fn a_directory_that_goes_away_meanwhile_changes_no_verdict() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}removes_the_run_files"));
     let story = checked.story();
     assert!(super::ended_by_itself(checked.child.status), "{story}");
-    let told = "gpu leak: 1 allocation, 4.02 KiB (4,120 B) on cuda:0";
-    assert!(checked.child.stderr.contains(told), "{story}");
+    let reported = "gpu leak: 1 allocation, 4.02 KiB (4,120 B) on cuda:0";
+    assert!(checked.child.stderr.contains(reported), "{story}");
 }
 
 #[gpu_leak_check]

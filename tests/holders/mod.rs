@@ -60,8 +60,12 @@ fn assert_static(test: &str, name: &str, blocks: u32) {
         checked.story()
     );
     assert_eq!((&root.thread, &root.module), (&None, &None));
-    let told = format!("held by    static main::holders::planted::{name}");
-    assert!(checked.child.stderr.contains(&told), "{}", checked.story());
+    let reported = format!("held by    static main::holders::planted::{name}");
+    assert!(
+        checked.child.stderr.contains(&reported),
+        "{}",
+        checked.story()
+    );
 }
 
 #[test]
@@ -123,8 +127,12 @@ fn the_functions_that_use_a_static_are_named() {
     let checked = run("kept_in_a_static");
     let root = &only(&checked).root;
     assert!(is_in(&root.used_in, "keep"), "{}", checked.story());
-    let told = "held by    static main::holders::planted::STATIC; used in planted::";
-    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    let reported = "held by    static main::holders::planted::STATIC; used in planted::";
+    assert!(
+        checked.child.stderr.contains(reported),
+        "{}",
+        checked.story()
+    );
 }
 
 #[test]
@@ -153,9 +161,13 @@ fn blocks_that_lead_to_each_other_are_named_by_where_they_were_allocated() {
         "{}",
         checked.story()
     );
-    let told = "held by    only a cycle of 2 heap blocks that nothing else points to, allocated in \
+    let reported = "held by    only a cycle of 2 heap blocks that nothing else points to, allocated in \
                 planted::node";
-    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    assert!(
+        checked.child.stderr.contains(reported),
+        "{}",
+        checked.story()
+    );
 }
 
 #[test]
@@ -183,8 +195,12 @@ fn the_place_where_a_leak_s_owner_was_freed_is_named() {
     for function in ["discard", "discarded_with_its_box"] {
         assert!(is_in(&places, function), "{}", checked.story());
     }
-    let told = "): its owner was dropped or cleared here\n";
-    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    let reported = "): its owner was dropped or cleared here\n";
+    assert!(
+        checked.child.stderr.contains(reported),
+        "{}",
+        checked.story()
+    );
     let help = "help: free it before its owner is dropped or cleared in planted::discard (";
     assert!(checked.child.stderr.contains(help), "{}", checked.story());
 }
@@ -208,8 +224,12 @@ fn a_detached_thread_is_reported_with_where_it_was_started_and_detached() {
     );
     let waits = root.waits_in.as_deref().unwrap_or_default();
     assert!(waits.contains("planted"), "{}", checked.story());
-    let told = "; that thread is still running: it was started in planted::start_a_thread";
-    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    let reported = "; that thread is still running: it was started in planted::start_a_thread";
+    assert!(
+        checked.child.stderr.contains(reported),
+        "{}",
+        checked.story()
+    );
 }
 
 /// The function's old value is still in an unused part of the stack.
@@ -259,8 +279,12 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
     }
     match other.holders.as_deref() {
         Some([]) => {
-            let told = "held by    nothing any more";
-            assert!(checked.child.stderr.contains(told), "{}", checked.story());
+            let reported = "held by    nothing any more";
+            assert!(
+                checked.child.stderr.contains(reported),
+                "{}",
+                checked.story()
+            );
         }
         None if !must_say_so => {}
         others => panic!("{others:?}\n{}", checked.story()),

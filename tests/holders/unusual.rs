@@ -304,8 +304,12 @@ fn an_address_that_is_only_in_a_register_is_in_no_searched_place() {
         checked.story()
     );
     if other.holders.is_some() {
-        let told = "held by    nothing any more: no static, thread-local or stack points to it";
-        assert!(checked.child.stderr.contains(told), "{}", checked.story());
+        let reported = "held by    nothing any more: no static, thread-local or stack points to it";
+        assert!(
+            checked.child.stderr.contains(reported),
+            "{}",
+            checked.story()
+        );
     }
 }
 

@@ -109,12 +109,12 @@ fn gives_two_reasons() {
 fn allow_holds_in_nested_checks() {
     let checked = run("allowed::calls_checks");
     assert!(checked.child.status.success(), "{}", checked.story());
-    let told: Vec<_> = checked.reports.iter().map(found).collect();
+    let reported: Vec<_> = checked.reports.iter().map(found).collect();
     let allowed = |bytes| vec![(FindingKind::Allowed, bytes)];
     // An excuse for a resource is part of its record, so the outer check reports it as allowed too.
     let both = [allowed(4096), allowed(5)].concat();
     assert_eq!(
-        told,
+        reported,
         [allowed(5), allowed(4096), both],
         "{}",
         checked.story()

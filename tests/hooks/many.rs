@@ -10,13 +10,13 @@ const MANY: u64 = 300;
 #[test]
 fn each_of_many_allocators_is_reported_by_its_name() {
     let child = Run::of("hooks::many::uses_many_allocators").run();
-    for told in [
+    for reported in [
         "leaked: hooks::many::uses_many_allocators",
         "allocator:many-0 ",
         "allocator:many-299 ",
         "leaked: 8 B",
     ] {
-        assert!(child.stderr.contains(told), "{child:#?}");
+        assert!(child.stderr.contains(reported), "{child:#?}");
     }
 }
 
@@ -37,11 +37,11 @@ fn uses_many_allocators() {
 #[test]
 fn each_of_many_devices_is_reported_by_its_name() {
     let child = Run::of("hooks::many::uses_many_devices").run();
-    for told in [
+    for reported in [
         "on many:299, allocated at",
         "leaked: hooks::many::uses_many_devices",
     ] {
-        assert!(child.stderr.contains(told), "{child:#?}");
+        assert!(child.stderr.contains(reported), "{child:#?}");
     }
 }
 

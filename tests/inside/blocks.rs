@@ -48,8 +48,12 @@ fn a_block_that_leaks_fails_its_test_with_the_report() {
         "{}",
         checked.story()
     );
-    let told = "thread 'leaky step' panicked at tests/inside/blocks.rs";
-    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    let reported = "thread 'leaky step' panicked at tests/inside/blocks.rs";
+    assert!(
+        checked.child.stderr.contains(reported),
+        "{}",
+        checked.story()
+    );
     assert_eq!(checked.reports[0].status, CheckStatus::Clean);
 }
 

@@ -172,7 +172,7 @@ fn companions_are_named_with_the_destructor_that_freed_them() {
         line("give_back(self.first);"),
         line("drop(Pair::new());")
     );
-    let told = story.lines().find(|line| line.contains("with it"));
-    let told = told.unwrap_or_else(|| panic!("{story}"));
-    assert!(format!("{told}\n").ends_with(&by), "{story}");
+    let reported = story.lines().find(|line| line.contains("with it"));
+    let reported = reported.unwrap_or_else(|| panic!("{story}"));
+    assert!(format!("{reported}\n").ends_with(&by), "{story}");
 }

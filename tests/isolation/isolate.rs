@@ -111,13 +111,13 @@ fn a_leak_fails_the_test_with_the_report_once() {
         "{}",
         checked.story()
     );
-    let told = &checked.child.stderr;
-    assert_eq!(told.matches("leaked: 64 B").count(), 1, "{told}");
+    let reported = &checked.child.stderr;
+    assert_eq!(reported.matches("leaked: 64 B").count(), 1, "{reported}");
     assert!(
-        told.contains("thread 'isolation::isolate::leaks' panicked at"),
-        "{told}"
+        reported.contains("thread 'isolation::isolate::leaks' panicked at"),
+        "{reported}"
     );
-    assert!(told.contains("1 checked: 1 leaked"), "{told}");
+    assert!(reported.contains("1 checked: 1 leaked"), "{reported}");
 }
 
 #[gpu_leak_check(isolate)]
@@ -196,16 +196,16 @@ fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
         assert!(!checked.child.status.success(), "{}", checked.story());
         let name = format!("isolation::isolate::{test}");
         assert_eq!(checked.aborted, [&*name], "{}", checked.story());
-        let told = &checked.child.stderr;
+        let reported = &checked.child.stderr;
         assert!(
-            told.contains(&format!("thread '{name}' panicked at")),
-            "{told}"
+            reported.contains(&format!("thread '{name}' panicked at")),
+            "{reported}"
         );
         assert!(
-            told.contains(&format!("the process ended inside the test: {how}")),
-            "{told}"
+            reported.contains(&format!("the process ended inside the test: {how}")),
+            "{reported}"
         );
-        assert!(told.contains("1 aborted"), "{told}");
+        assert!(reported.contains("1 aborted"), "{reported}");
     }
 }
 
@@ -213,10 +213,10 @@ fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
 fn tests_whose_processes_ended_are_counted_once_each() {
     let both = of("aborts").arg("isolation::isolate::exits");
     let checked = checked::finish(both);
-    let told = &checked.child.stderr;
-    assert!(told.contains("2 checked: 2 aborted"), "{told}");
+    let reported = &checked.child.stderr;
+    assert!(reported.contains("2 checked: 2 aborted"), "{reported}");
     let names = "aborted: isolation::isolate::aborts, isolation::isolate::exits";
-    assert!(told.contains(names), "{told}");
+    assert!(reported.contains(names), "{reported}");
 }
 
 #[gpu_leak_check(isolate)]
@@ -232,8 +232,8 @@ fn starts_another_checked_program() {
         "--ignored",
     ]);
     let ran = ran.arg("--nocapture").output().expect("a child process");
-    let (told, status) = (String::from_utf8_lossy(&ran.stdout), ran.status);
-    println!("it ended by {status} and said {told}");
+    let (reported, status) = (String::from_utf8_lossy(&ran.stdout), ran.status);
+    println!("it ended by {status} and said {reported}");
     assert!(status.success(), "{ran:#?}");
 }
 

@@ -11,8 +11,8 @@ use gpu_leak_tests::child::Run;
 
 use super::{as_libtest, give_back, report, take};
 
-fn in_company(test: &str) -> Checked {
-    checked::finish(Run::of(&format!("isolation::parallel::{test}")).in_company())
+fn beside_others(test: &str) -> Checked {
+    checked::finish(Run::of(&format!("isolation::parallel::{test}")).beside_others())
 }
 
 static BOTH_TOOK: Barrier = Barrier::new(2);
@@ -51,7 +51,7 @@ fn two_at_once() {
 
 #[test]
 fn two_checks_at_once_each_report_only_their_own_leaks() {
-    let checked = in_company("two_at_once");
+    let checked = beside_others("two_at_once");
     assert!(checked.child.status.success(), "{}", checked.story());
     let leaked = report(&checked, "::leaks");
     assert_eq!(
@@ -117,7 +117,7 @@ fn many_of_both_sorts() {
 
 #[test]
 fn exclusive_and_parallel_checks_never_overlap() {
-    let checked = in_company("many_of_both_sorts");
+    let checked = beside_others("many_of_both_sorts");
     checked.assert_clean();
     assert_eq!(checked.reports.len(), 16, "{}", checked.story());
 }
@@ -156,10 +156,14 @@ fn has_unchecked_work_beside_it() {
 
 #[test]
 fn unchecked_work_meanwhile_is_counted_in_the_summary_and_fails_nothing() {
-    let checked = in_company("has_unchecked_work_beside_it");
+    let checked = beside_others("has_unchecked_work_beside_it");
     checked.assert_clean();
-    let told = "1 allocation, 1,000 B by threads outside every check";
-    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    let reported = "1 allocation, 1,000 B by threads outside every check";
+    assert!(
+        checked.child.stderr.contains(reported),
+        "{}",
+        checked.story()
+    );
 }
 
 /// The requests to a pool that the first run of a body starts and later runs use.
@@ -190,7 +194,7 @@ fn leaks_on_a_thread_of_its_first_run() {
 
 #[test]
 fn a_leak_on_a_thread_that_the_first_run_started_repeats_in_the_second() {
-    let checked = in_company("leaks_on_a_thread_of_its_first_run");
+    let checked = beside_others("leaks_on_a_thread_of_its_first_run");
     assert!(!checked.child.status.success(), "{}", checked.story());
     let finding = &checked.report().findings[0];
     assert_eq!(
@@ -206,8 +210,8 @@ fn a_leak_on_a_thread_that_the_first_run_started_repeats_in_the_second() {
 #[ignore = "leaks on purpose"]
 #[test]
 fn calls_a_check_that_leaks() {
-    let told = std::panic::catch_unwind(leaks_alone);
-    assert!(told.is_err());
+    let reported = std::panic::catch_unwind(leaks_alone);
+    assert!(reported.is_err());
 }
 
 #[gpu_leak_check(confirm = false)]
@@ -219,7 +223,7 @@ fn leaks_alone() {
 
 #[test]
 fn leaks_of_an_inner_check_count_for_the_outer_if_its_panic_was_caught() {
-    let checked = in_company("calls_a_check_that_leaks");
+    let checked = beside_others("calls_a_check_that_leaks");
     assert_eq!(
         report(&checked, "::leaks_alone").status,
         CheckStatus::Found(FindingKind::Leaked)
@@ -279,7 +283,7 @@ fn many_at_once() {
 
 #[test]
 fn many_checks_at_once_each_report_only_their_own_leaks() {
-    let checked = in_company("many_at_once");
+    let checked = beside_others("many_at_once");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(checked.reports.len(), MANY, "{}", checked.story());
     let mut leaked: Vec<(u64, u64)> = Vec::new();
@@ -350,7 +354,7 @@ fn checked_and_unchecked_work_side_by_side() {
 
 #[test]
 fn unchecked_work_all_the_time_is_blamed_on_no_check() {
-    let checked = in_company("checked_and_unchecked_work_side_by_side");
+    let checked = beside_others("checked_and_unchecked_work_side_by_side");
     checked.assert_clean();
     assert_eq!(checked.reports.len(), 10, "{}", checked.story());
 }

@@ -15,7 +15,7 @@ use tokio::runtime::{self, Runtime};
 use super::{give_back, report, take};
 
 fn run(test: &str) -> Checked {
-    checked::finish(Run::of(&format!("isolation::scopes::{test}")).in_company())
+    checked::finish(Run::of(&format!("isolation::scopes::{test}")).beside_others())
 }
 
 /// Fails unless the last check of the process found this many leaked bytes.
@@ -39,8 +39,12 @@ fn assert_leaks(test: &str, bytes: u64) {
 fn assert_owner_unknown(test: &str, bytes: u64) {
     let checked = run(test);
     checked.assert_clean();
-    let told = format!("{bytes} B by threads outside every check");
-    assert!(checked.child.stderr.contains(&told), "{}", checked.story());
+    let reported = format!("{bytes} B by threads outside every check");
+    assert!(
+        checked.child.stderr.contains(&reported),
+        "{}",
+        checked.story()
+    );
 }
 
 #[gpu_leak_check(confirm = false)]
@@ -288,11 +292,11 @@ fn has_scopes() {
     assert_eq!((report.findings.len(), report.findings[0].bytes), (1, 7));
     let name = "isolation::scopes::has_scopes: leaky";
     assert_eq!((report.test.as_str(), report.line), (name, line));
-    let told = std::panic::catch_unwind(|| report.assert_clean()).expect_err("a leak");
-    let told = told.downcast_ref::<String>().expect("a message");
+    let reported = std::panic::catch_unwind(|| report.assert_clean()).expect_err("a leak");
+    let reported = reported.downcast_ref::<String>().expect("a message");
     assert!(
-        told.starts_with("gpu leak: 1 allocation, 7 B on isolation:0"),
-        "{told}"
+        reported.starts_with("gpu leak: 1 allocation, 7 B on isolation:0"),
+        "{reported}"
     );
     give_back(taken);
 }
@@ -364,10 +368,10 @@ fn memory_of_an_unfinished_scope_belongs_to_the_test() {
 #[ignore = "run by others"]
 #[test]
 fn reports_a_scope_itself() {
-    let stretch = Scope::open("leaky");
-    stretch.in_scope(|| take(5));
+    let scope = Scope::open("leaky");
+    scope.in_scope(|| take(5));
     assert_eq!(
-        stretch.finish().status,
+        scope.finish().status,
         CheckStatus::Found(FindingKind::Leaked)
     );
 }

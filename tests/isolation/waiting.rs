@@ -10,7 +10,7 @@ use gpu_leak_tests::child::Run;
 use super::{give_back, report, take};
 
 fn run(test: &str) -> Checked {
-    checked::finish(Run::of(&format!("isolation::waiting::{test}")).in_company())
+    checked::finish(Run::of(&format!("isolation::waiting::{test}")).beside_others())
 }
 
 static ERRANDS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);

@@ -33,10 +33,10 @@ fn line(row: &Row) -> String {
 
 #[test]
 fn the_page_has_each_row_of_the_table_and_no_other() {
-    let told = PAGE.lines().filter(|line| line.contains("`kinds::table::"));
+    let reported = PAGE.lines().filter(|line| line.contains("`kinds::table::"));
     let wanted: Vec<_> = ROWS.iter().map(line).collect();
-    let as_wanted = told.clone().count() == wanted.len()
-        && told
+    let as_wanted = reported.clone().count() == wanted.len()
+        && reported
             .zip(&wanted)
             .all(|(line, wanted)| line.starts_with(wanted));
     assert!(

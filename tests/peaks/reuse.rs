@@ -39,19 +39,19 @@ fn assert_right(program: &str, twin: &str, mark: &str, each: u64, count: u64) {
         line_of(include_str!("reuse.rs"), mark)
     );
     let of_line = |report: &Report| -> Vec<Reusable> {
-        let told = reusable(report).iter();
-        told.filter(|it| it.at == at).cloned().collect()
+        let reported = reusable(report).iter();
+        reported.filter(|it| it.at == at).cloned().collect()
     };
-    let told = of_line(&report);
+    let reported = of_line(&report);
     let expected = Reusable {
         at: at.clone(),
         each,
         count,
         buffers: 1,
     };
-    assert_eq!(told, [expected], "{program}");
+    assert_eq!(reported, [expected], "{program}");
     let fewer = allocations(&report) - allocations(&twin);
-    assert_eq!(fewer, told[0].saved(), "{program}");
+    assert_eq!(fewer, reported[0].saved(), "{program}");
     let peak = |report: &Report| {
         report
             .peaks

@@ -63,8 +63,8 @@ fn report_of(program: &str, variant: Option<&str>, settings: &str) -> Option<(Re
         style: Style::PLAIN,
         sources: Sources::below(work.path()),
     };
-    let told = text::to_string(&report, &how);
-    Some((report, told))
+    let reported = text::to_string(&report, &how);
+    Some((report, reported))
 }
 
 fn json_files(directory: &Path) -> Vec<PathBuf> {
@@ -80,11 +80,11 @@ fn json_files(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_leak_is_reported_with_its_python_lines() {
-    let Some((report, told)) = report_of("train.py", None, "{}") else {
+    let Some((report, reported)) = report_of("train.py", None, "{}") else {
         return;
     };
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
-    let lines: Vec<_> = told.lines().map(str::trim_end).collect();
+    let lines: Vec<_> = reported.lines().map(str::trim_end).collect();
     for expected in [
         // The leaks are in a thread, in a method called in a loop, and in a generator.
         "leaked: 4.00 MiB device memory, linear",
@@ -97,21 +97,21 @@ fn a_leak_is_reported_with_its_python_lines() {
         "leaked: 1 context",
         "   45 |     must(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))",
     ] {
-        assert!(lines.contains(&expected), "no {expected:?} in:\n{told}");
+        assert!(lines.contains(&expected), "no {expected:?} in:\n{reported}");
     }
     // Only Python 3.11 and later give the column and the qualified name.
     let at = |line: &&&str| line.starts_with("  --> train.py:33:10 in zeros");
-    assert_eq!(lines.iter().filter(at).count(), 3, "{told}");
+    assert_eq!(lines.iter().filter(at).count(), 3, "{reported}");
 }
 
 /// Returns the kind, number and bytes of each finding of `programs/driver.py` that is not allowed.
 fn findings_of(variant: &str, settings: &str) -> Option<Vec<(FindingKind, u64, u64)>> {
-    let (report, told) = report_of("programs/driver.py", Some(variant), settings)?;
+    let (report, reported) = report_of("programs/driver.py", Some(variant), settings)?;
     let found = report.findings.iter();
     let found = found.filter(|finding| finding.kind != FindingKind::Allowed);
     let found = found.map(|finding| {
         let line = finding.site.location();
-        assert!(line.starts_with("driver.py:"), "{line} in:\n{told}");
+        assert!(line.starts_with("driver.py:"), "{line} in:\n{reported}");
         (finding.kind, finding.count, finding.bytes)
     });
     Some(found.collect())

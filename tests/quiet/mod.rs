@@ -16,11 +16,11 @@ fn assert_quiet_but_for_first_use(checked: &Checked, checks: usize) {
         let reports = checked.reports.iter();
         reports.filter(|report| report.status == wanted).count()
     };
-    let (clean, told) = (
+    let (clean, reported) = (
         count(CheckStatus::Clean),
         count(CheckStatus::Found(FindingKind::FirstUse)),
     );
-    assert!(told <= 1 && clean + told == checks, "{story}");
+    assert!(reported <= 1 && clean + reported == checks, "{story}");
 }
 
 #[test]

@@ -284,15 +284,15 @@ fn keeps_an_embedded_tensor() -> gpu_leak_kernels::Result<()> {
 fn an_isolated_test_leaves_its_parent_s_recording_alone() {
     let recorded = Recorded::run("recorded::live::calls_an_isolated_test");
     let directory = recorded.path.parent().expect("a directory");
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for entry in fs::read_dir(directory).expect("the directory") {
         let replay = recording::replay(entry.expect("an entry").path()).expect("a recording");
         let tests = replay.reports.iter().map(|report| report.test.clone());
-        told.push((replay.header.pid, tests.collect::<Vec<_>>()));
+        reported.push((replay.header.pid, tests.collect::<Vec<_>>()));
     }
-    told.sort_by_key(|(_, tests)| tests.len());
-    let [(child, isolated), (parent, others)] = &told[..] else {
-        panic!("{told:?}")
+    reported.sort_by_key(|(_, tests)| tests.len());
+    let [(child, isolated), (parent, others)] = &reported[..] else {
+        panic!("{reported:?}")
     };
     assert_ne!(child, parent);
     assert_eq!(*isolated, ["recorded::live::is_isolated"]);
@@ -323,7 +323,7 @@ fn a_process_that_checks_nothing_leaves_no_recording() {
     let made = directory.path().join("made");
     let run = Run::of("recorded::live::checks_nothing");
     let run = run.env("GPU_LEAK_CHECK_RECORD", made.join("gpu.jsonl"));
-    let child = run.in_company().run();
+    let child = run.beside_others().run();
     assert!(child.status.success(), "{}", child.stdout);
     assert!(!made.exists());
 }

@@ -65,8 +65,8 @@ fn cumo_176_freed_in_a_callback() {
     let finding = of_kind(&checked, Kind::Pinned);
     // The driver may hide the failed call, which is made on one of its own threads. The report is
     // then about the leak instead.
-    let told = [FindingKind::FailedFree, FindingKind::Leaked].contains(&finding.kind);
-    assert!(told && finding.bytes == 777, "{}", checked.story());
+    let reported = [FindingKind::FailedFree, FindingKind::Leaked].contains(&finding.kind);
+    assert!(reported && finding.bytes == 777, "{}", checked.story());
 }
 
 #[gpu_leak_check]
@@ -93,12 +93,12 @@ fn frees_in_a_callback() {
 fn cudawrappers_247_the_address_of_the_pointer_is_registered() {
     let checked = run(module_path!(), "registers_the_pointer_itself");
     let findings = failed(&checked).findings.iter();
-    let told: Vec<_> = findings
+    let reported: Vec<_> = findings
         .filter(|finding| finding.resource == Some(Kind::Registered))
         .map(|finding| finding.kind)
         .collect();
     let expected = [FindingKind::Leaked, FindingKind::FailedFree];
-    assert_eq!(told, expected, "{}", checked.story());
+    assert_eq!(reported, expected, "{}", checked.story());
 }
 
 #[gpu_leak_check]

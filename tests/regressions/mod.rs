@@ -1,10 +1,7 @@
 //! Leaks and false alarms that occurred in real programs. Each is reproduced in a few lines and
 //! named after its report. The causes are those that the maintainers reported.
 
-#![expect(
-    unsafe_code,
-    reason = "calls the driver as the programs did"
-)]
+#![expect(unsafe_code, reason = "calls the driver as the programs did")]
 
 mod allocators;
 mod failed_calls;

@@ -179,11 +179,11 @@ fn the_tolerance_is_deducted_from_confirmed_memory() {
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
     let report = checked.report();
-    let told = [
+    let reported = [
         CheckStatus::Found(FindingKind::FirstUse),
         CheckStatus::Clean,
     ];
-    assert!(told.contains(&report.status), "{story}");
+    assert!(reported.contains(&report.status), "{story}");
     assert_eq!(
         bytes(report, CheckStatus::Found(FindingKind::Leaked)),
         0,

@@ -268,13 +268,13 @@ fn memory_of_a_shared_pool_is_reported_with_its_thread_and_advice() {
     let report = report(&checked, "a_checked");
     let story = checked.story();
     let findings = report.findings.iter();
-    let told: Vec<_> = findings
+    let reported: Vec<_> = findings
         .flat_map(|finding| finding.notes.iter().chain(&finding.foreign_thread))
         .chain(&report.notes)
         .map(String::as_str)
         .collect();
-    let told = told.join("\n");
-    assert!(told.contains("shared-pool"), "{story}");
+    let reported = reported.join("\n");
+    assert!(reported.contains("shared-pool"), "{story}");
     assert!(checked.child.stderr.contains("warmup"), "{story}");
 }
 

@@ -160,14 +160,14 @@ fn is_asked_for_two_rounds() {
 fn assert_refused(checked: &Checked) {
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
-    let told = &checked.child.stderr;
+    let reported = &checked.child.stderr;
     let says_how_many = ["at least 3", "at least three", "from 3 on", "3 or more"];
     assert!(
-        told.contains("rounds") || told.contains("ROUNDS"),
+        reported.contains("rounds") || reported.contains("ROUNDS"),
         "{story}"
     );
     assert!(
-        says_how_many.iter().any(|words| told.contains(words)),
+        says_how_many.iter().any(|words| reported.contains(words)),
         "{story}"
     );
     assert_eq!(rounds(checked), 0, "{story}");
@@ -185,11 +185,11 @@ fn two_rounds_are_refused() {
 #[test]
 fn a_leak_of_a_block_is_not_expected_in_rounds() {
     let checked = run("rounds::expects_a_leak_of_a_block_in_rounds");
-    let told = &checked.child.stderr;
+    let reported = &checked.child.stderr;
     let place = "thread 'both' panicked at tests/soundness/rounds.rs:";
-    assert!(told.contains(place), "{}", checked.story());
+    assert!(reported.contains(place), "{}", checked.story());
     let remedy = "`rounds` looks for growth over several runs: remove one of them";
-    assert!(told.contains(remedy), "{}", checked.story());
+    assert!(reported.contains(remedy), "{}", checked.story());
     assert_eq!(rounds(&checked), 0, "{}", checked.story());
 }
 

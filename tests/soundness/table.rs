@@ -228,8 +228,8 @@ fn assert_as_in_the_table(module: &str, outermost: Outermost, cells: &[Cell]) {
             ));
         }
     }
-    let told = wrong.join("\n");
-    assert!(wrong.is_empty(), "{told}\n\n{}", checked.story());
+    let reported = wrong.join("\n");
+    assert!(wrong.is_empty(), "{reported}\n\n{}", checked.story());
 }
 
 #[test]

@@ -178,8 +178,8 @@ fn says_that_it_was_freed(story: &str) -> bool {
         "already destroyed",
     ];
     // Advice is left out, because it says only what may have happened.
-    let mut told = story.lines().filter(|line| !line.starts_with("help:"));
-    told.any(|line| words.iter().any(|words| line.contains(words)))
+    let mut reported = story.lines().filter(|line| !line.starts_with("help:"));
+    reported.any(|line| words.iter().any(|words| line.contains(words)))
 }
 
 #[test]
@@ -301,8 +301,8 @@ fn no_tolerance_is_advised_where_handles_leak_too() {
     let test = "loses_memory_and_an_event";
     let checked = on_the_stand_in(test);
     assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
-    let told = &checked.child.stderr;
-    assert!(!told.contains("tolerance ="), "{told}");
+    let reported = &checked.child.stderr;
+    assert!(!reported.contains("tolerance ="), "{reported}");
 }
 
 #[inline(never)]
@@ -332,11 +332,11 @@ fn no_tolerance_is_advised_that_leaves_a_failing_reserve() {
         "loses_blocks_and_a_reserve",
         CheckStatus::Found(FindingKind::Leaked),
     );
-    let told = &checked.child.stderr;
-    let advises_tolerance = told.contains("(tolerance = 128");
+    let reported = &checked.child.stderr;
+    let advises_tolerance = reported.contains("(tolerance = 128");
     assert!(
-        !advises_tolerance || told.contains("reserved_tolerance = "),
-        "{told}"
+        !advises_tolerance || reported.contains("reserved_tolerance = "),
+        "{reported}"
     );
 }
 
@@ -353,10 +353,10 @@ fn advice_about_a_reserve_does_not_contradict_its_notes() {
     let test = "keeps_a_reserve_beside_a_block_within_the_tolerance";
     let checked = run(&format!("words::{test}"));
     assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
-    let told = &checked.child.stderr;
-    let pinned = told.contains("pinned by");
-    let not_explained = told.contains("nothing that is still live explains");
-    assert!(!(pinned && not_explained), "{told}");
+    let reported = &checked.child.stderr;
+    let pinned = reported.contains("pinned by");
+    let not_explained = reported.contains("nothing that is still live explains");
+    assert!(!(pinned && not_explained), "{reported}");
 }
 
 static LAST_BATCH: Mutex<Option<Pointer>> = Mutex::new(None);
@@ -380,10 +380,13 @@ fn memory_that_the_next_run_frees_is_not_called_made_once() {
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
     assert_eq!(checked.report().status.name(), "deferred", "{story}");
-    let told = &checked.child.stderr;
+    let reported = &checked.child.stderr;
     for untrue in ["made once", "one-time set-up", "left no more"] {
-        assert!(!told.contains(untrue), "{told}");
+        assert!(!reported.contains(untrue), "{reported}");
     }
     let says_when = ["next run", "later run", "second run"];
-    assert!(says_when.iter().any(|words| told.contains(words)), "{told}");
+    assert!(
+        says_when.iter().any(|words| reported.contains(words)),
+        "{reported}"
+    );
 }

@@ -14,13 +14,13 @@ fn the_third_call_fails_and_has_no_effect() {
             for round in 1..=4 {
                 drop(stream.alloc_zeros::<u8>(8).expect("memory"));
                 // cudarc returns the error of a drop at the next call.
-                let told = context.check_err().map_err(|error| error.0);
+                let reported = context.check_err().map_err(|error| error.0);
                 let expected = if round == 3 {
                     Err(CUresult::CUDA_ERROR_INVALID_VALUE)
                 } else {
                     Ok(())
                 };
-                assert_eq!(told, expected, "round {round}");
+                assert_eq!(reported, expected, "round {round}");
                 assert_eq!(
                     control.live("linear").0,
                     u64::from(round >= 3),

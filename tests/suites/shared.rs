@@ -107,8 +107,8 @@ fn the_first_run_of_a_suite_fails_nothing_and_reports_first_use_once() {
     for device in devices() {
         let checked = run(device, &[]);
         assert!(checked.child.status.success(), "{}", checked.story());
-        let told: Vec<_> = checked.reports.iter().flat_map(plans).collect();
-        let made: u64 = told.iter().map(|finding| finding.count).sum();
+        let reported: Vec<_> = checked.reports.iter().flat_map(plans).collect();
+        let made: u64 = reported.iter().map(|finding| finding.count).sum();
         assert_eq!(made, PLANS as u64, "{}", checked.story());
         let first: Vec<_> = checked
             .reports

@@ -111,7 +111,7 @@ impl Run {
 
     /// Lets libtest run several tests at once, so that no check can assume that it runs alone.
     #[must_use]
-    pub fn in_company(mut self) -> Self {
+    pub fn beside_others(mut self) -> Self {
         self.threads = 2;
         self
     }

@@ -480,8 +480,8 @@ fn byroredux_927_clones_of_the_allocator_at_shutdown() {
         let wanted = (HolderKind::Static, Some("vulkan::cases::WORLD"), 2);
         assert_eq!((holder.root.kind, name, holder.blocks), wanted, "{story}");
     }
-    let told = "held by    static vulkan::cases::WORLD, through 2 heap blocks";
-    assert!(checked.child.stderr.contains(told), "{story}");
+    let reported = "held by    static vulkan::cases::WORLD, through 2 heap blocks";
+    assert!(checked.child.stderr.contains(reported), "{story}");
 }
 
 #[gpu_leak_check(rounds = 4)]

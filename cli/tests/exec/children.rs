@@ -78,8 +78,8 @@ fn children_that_cannot_be_watched_run_unchanged_and_print_nothing_more() {
             continue;
         };
         let (ran, written) = behind_a_shell(directory.path(), &program);
-        assert_eq!(written, "ended 7\n", "{name}: {:?}", ran.told);
-        assert_eq!(ran.told.code, Some(3), "{name}: {:?}", ran.told);
+        assert_eq!(written, "ended 7\n", "{name}: {:?}", ran.reported);
+        assert_eq!(ran.reported.code, Some(3), "{name}: {:?}", ran.reported);
     }
 }
 
@@ -129,9 +129,14 @@ fn a_program_that_is_linked_to_the_driver_is_watched() {
         &["-g", driver.to_str().expect("text")],
     );
     let ran = ran_with(&machine, &[], &program, &[]);
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
     let finding = &ran.files()[0].reports[0].findings[0];
-    assert_eq!((finding.count, finding.bytes), (1, 4096), "{:?}", ran.told);
+    assert_eq!(
+        (finding.count, finding.bytes),
+        (1, 4096),
+        "{:?}",
+        ran.reported
+    );
 }
 
 /// Like the CUDA runtime as a shared library, this library frees what it holds in a destructor.
@@ -172,13 +177,18 @@ fn memory_freed_by_a_library_s_destructor_is_no_leak() {
     let opens = by_cc(directory.path(), "opens", &opens, &[]);
     for program in [linked, opens] {
         let ran = ran_with(&machine, &[], &program, &[]);
-        assert_eq!(ran.told.code, Some(0), "{program:?}: {:?}", ran.told);
+        assert_eq!(
+            ran.reported.code,
+            Some(0),
+            "{program:?}: {:?}",
+            ran.reported
+        );
         let report = &ran.files()[0].reports[0];
         assert_eq!(
             report.status,
             CheckStatus::Clean,
             "{program:?}: {:?}",
-            ran.told
+            ran.reported
         );
     }
 }
@@ -207,9 +217,14 @@ fn a_program_whose_tool_has_its_own_dlopen_is_watched() {
     );
     let words = ["-c", &script].map(OsStr::new);
     let ran = ran_with(&Fake::new(), &[], Path::new("/bin/sh"), &words);
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
     let finding = &ran.files()[0].reports[0].findings[0];
-    assert_eq!((finding.count, finding.bytes), (1, 4096), "{:?}", ran.told);
+    assert_eq!(
+        (finding.count, finding.bytes),
+        (1, 4096),
+        "{:?}",
+        ran.reported
+    );
 }
 
 /// Like the library that ncu preloads, this library is returned in place of the driver, and its
@@ -287,11 +302,11 @@ fn a_call_through_two_drivers_is_one_call() {
         let script = format!("LD_PRELOAD={preloaded} exec '{}'", program.display());
         let words = ["-c", &script].map(OsStr::new);
         let ran = ran_with(&Fake::new(), &[], Path::new("/bin/sh"), &words);
-        assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+        assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
         let report = &ran.files()[0].reports[0];
         let found: Vec<_> = (report.findings.iter())
             .map(|finding| (finding.count, finding.bytes))
             .collect();
-        assert_eq!(found, [(1, 8192)], "{:?}", ran.told);
+        assert_eq!(found, [(1, 8192)], "{:?}", ran.reported);
     }
 }

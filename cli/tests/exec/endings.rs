@@ -8,40 +8,53 @@ use super::ran;
 #[test]
 fn the_program_s_own_exit_code_is_passed_on() {
     let silent = ran(&Fake::new(), &[], "fails");
-    assert_eq!(silent.told.code, Some(5), "{:?}", silent.told);
+    assert_eq!(silent.reported.code, Some(5), "{:?}", silent.reported);
     let leaks = ran(&Fake::new(), &[], "one-and-fails");
-    assert_eq!(leaks.told.code, Some(5), "{:?}", leaks.told);
-    assert!(leaks.told.stdout.contains("1 leaked"), "{:?}", leaks.told);
+    assert_eq!(leaks.reported.code, Some(5), "{:?}", leaks.reported);
+    assert!(
+        leaks.reported.stdout.contains("1 leaked"),
+        "{:?}",
+        leaks.reported
+    );
 }
 
 #[test]
 fn the_code_for_findings_can_be_chosen() {
     let chosen = ran(&Fake::new(), &["--error-exitcode", "42"], "one");
-    assert_eq!(chosen.told.code, Some(42), "{:?}", chosen.told);
-    let told_only = ran(&Fake::new(), &["--error-exitcode=0"], "one");
-    assert_eq!(told_only.told.code, Some(0), "{:?}", told_only.told);
+    assert_eq!(chosen.reported.code, Some(42), "{:?}", chosen.reported);
+    let reported_only = ran(&Fake::new(), &["--error-exitcode=0"], "one");
+    assert_eq!(
+        reported_only.reported.code,
+        Some(0),
+        "{:?}",
+        reported_only.reported
+    );
 }
 
 #[test]
 fn a_killed_program_leaves_its_last_snapshot() {
     let ran = ran(&Fake::new(), &["--every", "0.1"], "killed");
-    assert_eq!(ran.told.code, Some(128 + 9), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(128 + 9), "{:?}", ran.reported);
     let files = ran.files();
     let snapshot = files[0].snapshot.as_ref().expect("a snapshot");
     assert_eq!(snapshot.cause, "tick");
     assert_eq!(snapshot.report.findings[0].bytes, 4096);
-    assert!(ran.told.stdout.contains("1 aborted"), "{:?}", ran.told);
     assert!(
-        ran.told.stdout.contains("4.00 KiB device memory"),
+        ran.reported.stdout.contains("1 aborted"),
         "{:?}",
-        ran.told
+        ran.reported
+    );
+    assert!(
+        ran.reported.stdout.contains("4.00 KiB device memory"),
+        "{:?}",
+        ran.reported
     );
 }
 
 #[test]
 fn a_terminated_program_is_checked_and_ends_by_the_signal() {
     let ran = ran(&Fake::new(), &[], "terminated");
-    assert_eq!(ran.told.code, Some(128 + 15), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(128 + 15), "{:?}", ran.reported);
     let files = ran.files();
     let snapshot = files[0].snapshot.as_ref().expect("a snapshot");
     assert_eq!(snapshot.cause, "SIGTERM");
@@ -51,7 +64,7 @@ fn a_terminated_program_is_checked_and_ends_by_the_signal() {
 #[test]
 fn a_program_whose_terminal_hangs_up_leaves_a_snapshot() {
     let ran = ran(&Fake::new(), &[], "hung-up");
-    assert_eq!(ran.told.code, Some(128 + 1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(128 + 1), "{:?}", ran.reported);
     let files = ran.files();
     let snapshot = files[0].snapshot.as_ref().expect("a snapshot");
     assert_eq!(snapshot.cause, "SIGHUP");
@@ -60,16 +73,16 @@ fn a_program_whose_terminal_hangs_up_leaves_a_snapshot() {
 #[test]
 fn the_program_s_own_signal_handler_keeps_working() {
     let ran = ran(&Fake::new(), &[], "handles-it");
-    assert_eq!(ran.told.code, Some(7), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(7), "{:?}", ran.reported);
     assert_eq!(ran.files()[0].reports[0].status, CheckStatus::Clean);
 }
 
 #[test]
 fn a_signal_requests_a_snapshot_and_ends_nothing() {
     let ran = ran(&Fake::new(), &[], "asked");
-    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
     let asked = "at SIGUSR1: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
-    assert!(ran.told.stderr.contains(asked), "{:?}", ran.told);
+    assert!(ran.reported.stderr.contains(asked), "{:?}", ran.reported);
     let files = ran.files();
     assert_eq!(files[0].reports[0].status, CheckStatus::Clean);
     assert!(files[0].snapshot.is_none(), "it has its verdict");
@@ -78,14 +91,18 @@ fn a_signal_requests_a_snapshot_and_ends_nothing() {
 #[test]
 fn a_program_that_ends_without_exit_handlers_is_not_called_clean() {
     let ran = ran(&Fake::new(), &[], "leaves-at-once");
-    assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
-    assert!(ran.told.stdout.contains("aborted"), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
+    assert!(
+        ran.reported.stdout.contains("aborted"),
+        "{:?}",
+        ran.reported
+    );
 }
 
 #[test]
 fn a_forked_child_reports_nothing_about_its_parent() {
     let ran = ran(&Fake::new(), &[], "forks");
-    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
     let files = ran.files();
     assert_eq!(files.len(), 1);
     assert_eq!(files[0].reports.len(), 1, "{files:?}");
@@ -95,7 +112,7 @@ fn a_forked_child_reports_nothing_about_its_parent() {
 #[test]
 fn a_program_that_closes_every_file_is_still_reported() {
     let ran = ran(&Fake::new(), &[], "closes-everything");
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
     assert_eq!(
         ran.files()[0].reports[0].status,
         CheckStatus::Found(FindingKind::Leaked)

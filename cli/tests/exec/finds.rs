@@ -9,10 +9,10 @@ use super::{Ran, line_of, ran};
 fn findings(ran: &Ran) -> Vec<Finding> {
     let files = ran.files();
     let [file] = &files[..] else {
-        panic!("{} files: {:?}", files.len(), ran.told);
+        panic!("{} files: {:?}", files.len(), ran.reported);
     };
     let [report] = &file.reports[..] else {
-        panic!("{file:?} {:?}", ran.told);
+        panic!("{file:?} {:?}", ran.reported);
     };
     report.findings.clone()
 }
@@ -23,9 +23,9 @@ fn findings(ran: &Ran) -> Vec<Finding> {
 fn the_allocations_at_a_program_s_peak_are_reported() {
     let plain = ran(&Fake::new(), &[], "one");
     assert!(
-        !plain.told.stdout.contains("the peak of"),
+        !plain.reported.stdout.contains("the peak of"),
         "{:?}",
-        plain.told
+        plain.reported
     );
     let ran = ran(&Fake::new(), &["--peaks"], "one");
     let files = ran.files();
@@ -43,13 +43,17 @@ fn the_allocations_at_a_program_s_peak_are_reported() {
         peak.lines.iter().any(|line| line.at.ends_with(&at)),
         "{peak:?}"
     );
-    assert!(ran.told.stdout.contains("the peak of"), "{:?}", ran.told);
+    assert!(
+        ran.reported.stdout.contains("the peak of"),
+        "{:?}",
+        ran.reported
+    );
 }
 
 #[test]
 fn a_leak_is_reported_with_its_bytes_its_function_and_its_line() {
     let ran = ran(&Fake::new(), &[], "one");
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
     let findings = findings(&ran);
     let [leak] = &findings[..] else {
         panic!("{findings:?}");
@@ -76,15 +80,17 @@ fn a_leak_is_reported_with_its_bytes_its_function_and_its_line() {
         .collect();
     assert_eq!(callers, ["take", "main"], "{leak:?}");
     assert!(
-        ran.told.stdout.contains("4.00 KiB device memory, linear"),
+        ran.reported
+            .stdout
+            .contains("4.00 KiB device memory, linear"),
         "{:?}",
-        ran.told
+        ran.reported
     );
     // The help does not mention attributes, since the program has none.
     let help = "help: if it is meant to stay: `cargo gpu-leak allow \
                 --write --reason \"why it may stay\"` allows the leaks of this run";
-    assert!(ran.told.stderr.contains(help), "{:?}", ran.told);
-    assert!(!ran.told.stderr.contains("#["), "{:?}", ran.told);
+    assert!(ran.reported.stderr.contains(help), "{:?}", ran.reported);
+    assert!(!ran.reported.stderr.contains("#["), "{:?}", ran.reported);
 }
 
 #[test]
@@ -113,22 +119,26 @@ fn a_leak_of_each_kind_is_one_finding_of_that_kind() {
 #[test]
 fn a_program_that_frees_everything_is_clean() {
     let ran = ran(&Fake::new(), &[], "clean");
-    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
     assert!(findings(&ran).is_empty());
-    assert!(ran.told.stdout.contains("1 clean"), "{:?}", ran.told);
+    assert!(
+        ran.reported.stdout.contains("1 clean"),
+        "{:?}",
+        ran.reported
+    );
 }
 
 #[test]
 fn memory_freed_by_an_exit_handler_older_than_the_driver_is_no_leak() {
     let ran = ran(&Fake::new(), &[], "gives-back-last");
-    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
     assert!(findings(&ran).is_empty());
 }
 
 #[test]
 fn memory_freed_only_by_a_device_reset_is_a_leak_that_says_so() {
     let ran = ran(&Fake::new(), &[], "resets");
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
     let findings = findings(&ran);
     assert_eq!(findings.len(), 1, "{findings:?}");
     let ended = findings[0].ended.as_ref().expect("its context has ended");
@@ -141,7 +151,7 @@ fn memory_freed_only_by_a_device_reset_is_a_leak_that_says_so() {
 #[test]
 fn memory_kept_by_a_library_is_named_and_fails_nothing() {
     let ran = ran(&Fake::new().with_cublas(), &[], "cublas");
-    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
     let findings = findings(&ran);
     let [kept] = &findings[..] else {
         panic!("{findings:?}");
@@ -157,7 +167,7 @@ fn memory_kept_by_a_library_is_named_and_fails_nothing() {
 #[test]
 fn memory_that_rises_at_every_snapshot_has_grown() {
     let ran = ran(&Fake::new(), &["--every", "0.1"], "grows");
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
     let findings = findings(&ran);
     let [grown] = &findings[..] else {
         panic!("{findings:?}");
@@ -175,7 +185,7 @@ fn memory_that_rises_at_every_snapshot_has_grown() {
 fn a_broken_context_is_one_finding_that_begins_with_the_first_call_it_refused() {
     for what in ["breaks", "breaks-and-resets"] {
         let ran = ran(&Fake::new(), &[], what);
-        assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+        assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
         let findings = findings(&ran);
         let [broken] = &findings[..] else {
             panic!("{what}: {findings:?}");
@@ -193,11 +203,11 @@ fn a_broken_context_is_one_finding_that_begins_with_the_first_call_it_refused() 
             "3 frees failed in all",
             "compute-sanitizer",
         ] {
-            let (out, err) = (&ran.told.stdout, &ran.told.stderr);
+            let (out, err) = (&ran.reported.stdout, &ran.reported.stderr);
             assert!(
                 out.contains(said) || err.contains(said),
                 "{said}: {:?}",
-                ran.told
+                ran.reported
             );
         }
     }

@@ -108,7 +108,7 @@ fn each_entry_of_the_list_allows_what_it_is_about() {
     let (_directory, words) = words();
     let words: Vec<_> = words.iter().map(OsStr::new).collect();
     let ran = ran_with(&Fake::new(), &[], program(), &words);
-    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
     let findings = findings(&ran);
     for (entry, (file, function, _)) in entries.iter().zip(&LIBRARIES) {
         let is_its = |finding: &&Finding| {
@@ -135,7 +135,7 @@ fn each_entry_of_the_list_allows_what_it_is_about() {
 fn the_list_can_be_switched_off() {
     let (_directory, words) = words();
     let directory = tempfile::tempdir().expect("a directory");
-    let told = call(
+    let reported = call(
         command()
             .envs(Fake::new().env())
             .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
@@ -144,8 +144,11 @@ fn the_list_can_be_switched_off() {
             .arg(program())
             .args(&words),
     );
-    assert_eq!(told.code, Some(1), "{told:?}");
-    let ran = Ran { told, directory };
+    assert_eq!(reported.code, Some(1), "{reported:?}");
+    let ran = Ran {
+        reported,
+        directory,
+    };
     let findings = findings(&ran);
     assert!(
         findings.iter().all(|it| it.kind == FindingKind::Leaked),
@@ -170,7 +173,7 @@ fn memory_outside_the_pool_of_a_python_library_is_a_leak() {
     }
     let words: Vec<_> = words.iter().map(OsStr::new).collect();
     let ran = ran_with(&Fake::new(), &[], program(), &words);
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
     let kinds: Vec<_> = findings(&ran)
         .iter()
         .map(|it| (it.kind, it.bytes))

@@ -73,7 +73,7 @@ fn line_of(comment: &str) -> u32 {
 
 /// A run of the command: its output, and the directory of its files.
 struct Ran {
-    told: CliOutput,
+    reported: CliOutput,
     directory: TempDir,
 }
 
@@ -98,7 +98,7 @@ fn ran(machine: &Fake, options: &[&str], what: &str) -> Ran {
 
 fn ran_with(machine: &Fake, options: &[&str], program: &Path, words: &[&OsStr]) -> Ran {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = call(
+    let reported = call(
         command()
             .envs(machine.env())
             .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
@@ -108,5 +108,8 @@ fn ran_with(machine: &Fake, options: &[&str], program: &Path, words: &[&OsStr]) 
             .arg(program)
             .args(words),
     );
-    Ran { told, directory }
+    Ran {
+        reported,
+        directory,
+    }
 }

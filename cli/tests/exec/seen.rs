@@ -14,17 +14,17 @@ use crate::support::{call, command};
 #[test]
 fn a_program_without_cuda_is_reported_as_such_and_not_as_clean() {
     let ran = ran(&Fake::new(), &[], "nothing");
-    assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
     let said = "the harness saw no initialisation of the CUDA driver";
-    assert!(ran.told.stderr.contains(said), "{:?}", ran.told);
+    assert!(ran.reported.stderr.contains(said), "{:?}", ran.reported);
 }
 
 /// The preloaded library defines the driver's functions even where there is no driver.
 #[test]
 fn a_program_that_asks_for_a_driver_before_it_loads_one_finds_none() {
     let ran = ran(&Fake::new(), &[], "asks-for-a-driver");
-    assert_eq!(ran.told.stdout, "no driver\n", "{:?}", ran.told);
-    assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
+    assert_eq!(ran.reported.stdout, "no driver\n", "{:?}", ran.reported);
+    assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
 }
 
 /// A report that was requested is written even without a driver.
@@ -40,11 +40,11 @@ fn a_missing_driver_is_reported_and_the_report_is_still_written() {
     command
         .args(["exec", "--report"])
         .arg(format!("html={}", page.display()));
-    let told = call(command.args(["--", "true"]));
-    assert_eq!(told.code, Some(3), "{told:?}");
+    let reported = call(command.args(["--", "true"]));
+    assert_eq!(reported.code, Some(3), "{reported:?}");
     assert!(
-        told.stderr.contains("no usable CUDA driver was found"),
-        "{told:?}"
+        reported.stderr.contains("no usable CUDA driver was found"),
+        "{reported:?}"
     );
     assert!(page.is_file());
 }
@@ -61,17 +61,19 @@ fn a_static_program_counts_as_one_without_cuda() {
         .status();
     assert!(status.expect("a C compiler").success());
     let ran = ran_with(&Fake::new(), &[], &program, &[]);
-    assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
 }
 
 #[test]
 fn a_missing_program_is_wrong_usage() {
     let ran = ran_with(&Fake::new(), &[], Path::new("/nowhere/train"), &[]);
-    assert_eq!(ran.told.code, Some(2), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(2), "{:?}", ran.reported);
     assert!(
-        ran.told.stderr.contains("no such program: /nowhere/train"),
+        ran.reported
+            .stderr
+            .contains("no such program: /nowhere/train"),
         "{:?}",
-        ran.told
+        ran.reported
     );
 }
 
@@ -105,8 +107,8 @@ fn wrong_settings_are_reported_before_the_program_runs() {
 #[test]
 fn an_unknown_option_is_reported() {
     let ran = ran_with(&Fake::new(), &[], Path::new("--eror-exitcode"), &[]);
-    assert_eq!(ran.told.code, Some(2), "{:?}", ran.told);
-    let said = &ran.told.stderr;
+    assert_eq!(ran.reported.code, Some(2), "{:?}", ran.reported);
+    let said = &ran.reported.stderr;
     assert!(said.contains("unknown option --eror-exitcode"), "{said}");
 }
 
@@ -161,27 +163,27 @@ fn leaks_of_a_program_are_reported_and_allowed_without_a_workspace() {
 fn arguments_that_are_not_utf8_reach_the_program_unchanged() {
     let word = OsStr::from_bytes(&[0xff]);
     let ran = ran_with(&Fake::new(), &[], program(), &[OsStr::new("word"), word]);
-    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
 }
 
 #[test]
 fn the_program_s_options_are_not_the_command_s() {
     let words = ["one", "--every", "--no-children"].map(OsStr::new);
     let ran = ran_with(&Fake::new(), &[], program(), &words);
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
 }
 
 #[test]
 fn children_of_a_program_are_watched_unless_they_are_excluded() {
     let both = ran(&Fake::new(), &[], "starts-another");
-    assert_eq!(both.told.code, Some(1), "{:?}", both.told);
+    assert_eq!(both.reported.code, Some(1), "{:?}", both.reported);
     assert_eq!(both.files().len(), 1);
     let alone = ran(&Fake::new(), &["--no-children"], "starts-another");
-    assert_eq!(alone.told.code, Some(3), "{:?}", alone.told);
+    assert_eq!(alone.reported.code, Some(3), "{:?}", alone.reported);
     assert!(
-        alone.told.stderr.contains("--no-children"),
+        alone.reported.stderr.contains("--no-children"),
         "{:?}",
-        alone.told
+        alone.reported
     );
 }
 
@@ -196,7 +198,7 @@ fn a_program_behind_a_shell_with_preloaded_libraries_is_watched() {
     fs::write(&script, text).expect("a script");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
     let ran = ran_with(&Fake::new(), &[], &script, &[]);
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
 }
 
 #[test]
@@ -204,7 +206,7 @@ fn a_program_without_line_tables_is_reported_by_function() {
     let directory = tempfile::tempdir().expect("a directory");
     let bare = compiled(directory.path(), "bare", &["-O0", "-ldl", "-rdynamic"]);
     let ran = ran_with(&Fake::new(), &[], &bare, &[OsStr::new("one")]);
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
     let frame = ran.files()[0].reports[0].findings[0]
         .site
         .user_frame()
@@ -227,8 +229,16 @@ fn exact_switches_the_allocators_of_pytorch_and_jax_off() {
         ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
     ] {
         let line = |value| format!("{name}={value}\n");
-        assert!(plain.told.stdout.contains(&line("")), "{:?}", plain.told);
-        assert!(exact.told.stdout.contains(&line(value)), "{:?}", exact.told);
+        assert!(
+            plain.reported.stdout.contains(&line("")),
+            "{:?}",
+            plain.reported
+        );
+        assert!(
+            exact.reported.stdout.contains(&line(value)),
+            "{:?}",
+            exact.reported
+        );
     }
     let files = exact.files();
     let again = files[0].reports[0].again.as_deref().expect("the command");

@@ -31,23 +31,23 @@ fn is_found(compiler: &str, source: &str, flags: &[&str], left: &[Kind]) {
         return;
     }
     let ran = ran_with(&Fake::new(), &[], &program, &[]);
-    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
     let files = ran.files();
     let [file] = &files[..] else {
-        panic!("{} files: {:?}", files.len(), ran.told);
+        panic!("{} files: {:?}", files.len(), ran.reported);
     };
     let findings = &file.reports[0].findings;
     let mut found: Vec<_> = findings.iter().map(|it| (it.resource, it.count)).collect();
     let mut expected: Vec<_> = left.iter().map(|kind| (Some(*kind), 1)).collect();
     found.sort_unstable();
     expected.sort_unstable();
-    assert_eq!(found, expected, "{:?}", ran.told);
+    assert_eq!(found, expected, "{:?}", ran.reported);
     let fence = findings.iter().find(|it| it.resource == Some(Kind::Fence));
     let line = fence.and_then(|it| it.site.user_frame()?.line);
     let source = std::fs::read_to_string(source).expect("it was compiled");
     let mut lines = (1..).zip(source.lines());
     let marked = lines.find(|(_, line)| line.contains("/* left here */"));
-    assert_eq!(line, marked.map(|(line, _)| line), "{:?}", ran.told);
+    assert_eq!(line, marked.map(|(line, _)| line), "{:?}", ran.reported);
 }
 
 const LEFT: [Kind; 3] = [Kind::Device, Kind::Instance, Kind::Fence];

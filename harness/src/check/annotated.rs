@@ -79,7 +79,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         let turn = (!nested).then(|| take_turn(&settings.test, caller));
         let body = |scope| body::run(case.name(), scope, case.body);
         let checked = check(session_of(case, settings, turn), body);
-        let report = |checked| outcome::conclude(&subject_of(case), checked).0;
+        let report = |checked| outcome::report(&subject_of(case), checked).0;
         outcome::end_unjudged(case, checked.map_or_else(|end| end, report))
     })
 }

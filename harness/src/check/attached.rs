@@ -270,7 +270,7 @@ impl Attached {
         };
         session.preview(held_now(&state, self.log.as_ref()), false);
         let taken = session.snapshots();
-        let mut report = self.with_notes(session.conclude().report, &state.notes, taken);
+        let mut report = self.with_notes(session.finish().report, &state.notes, taken);
         // If the program is not a test, the command decides its outcome.
         report.outcome = report.outcome.filter(|_| self.is_test);
         Sink::global().finished(&report);

@@ -183,7 +183,7 @@ impl Check {
             return (block(), None);
         };
         let body = |scope| run_here(scope, &mut block, |value| drop(returned.replace(value)));
-        let report = conclude(&subject, check(session, body));
+        let report = end_block(&subject, check(session, body));
         let value = returned.expect("the block returned, because it did not panic");
         (value, report)
     }
@@ -210,7 +210,7 @@ impl Check {
         let body = async |scope| {
             run_here_async(scope, &mut block, |value| drop(returned.replace(value))).await
         };
-        conclude(&subject, check_async(session, body).await);
+        end_block(&subject, check_async(session, body).await);
         returned.expect("the block returned, because it did not panic")
     }
 
@@ -232,10 +232,10 @@ impl Check {
 
 /// Reports the check of a block and returns its report, if there is one. If the block itself
 /// panicked, resumes that panic.
-fn conclude(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> {
+fn end_block(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> {
     let (end, report) = match checked {
         Ok(checked) => {
-            let (end, report) = outcome::conclude(subject, checked);
+            let (end, report) = outcome::report(subject, checked);
             (end, Some(report))
         }
         Err(end) => (end, None),

@@ -148,7 +148,7 @@ impl OpenScope {
         let mut session = self.session;
         settle_with::settle(self.scope.id);
         session.finish_run(self.run, End::Passed);
-        let mut report = session.conclude().report;
+        let mut report = session.finish().report;
         // The caller decides the outcome, with `assert_clean`. Only one outcome is already certain:
         // `Fail`, if nothing could be seen and the policy fails a check for that reason.
         let is_blind = report.status.is_unmeasured();

@@ -70,11 +70,11 @@ const fn by_policy(on_leak: OnLeak) -> Outcome {
 /// # Panics
 ///
 /// Panics if the check fails its test.
-pub(crate) fn conclude(subject: &Subject, checked: Checked) -> (End, Report) {
+pub(crate) fn report(subject: &Subject, checked: Checked) -> (End, Report) {
     if let Some(failed) = checked.failed {
         fail_at(subject, failed, &story(&checked.report));
     }
-    tell_beside(&checked.report, checked.outcome);
+    print_beside(&checked.report, checked.outcome);
     (checked.end, checked.report)
 }
 
@@ -98,10 +98,10 @@ pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
 }
 
 /// Prints the report without failing the test.
-pub(crate) fn tell_beside(report: &Report, outcome: Outcome) {
+pub(crate) fn print_beside(report: &Report, outcome: Outcome) {
     // A nested check that failed has printed its own report.
-    let is_told = report.failed_inside.is_some() && report.findings.is_empty();
-    if outcome != Outcome::Pass && !is_told {
+    let is_reported = report.failed_inside.is_some() && report.findings.is_empty();
+    if outcome != Outcome::Pass && !is_reported {
         tell(&format!("{}\n\n{}", headline(report), story(report)));
     }
 }

@@ -47,6 +47,6 @@ pub fn run_program(case: &'static Case) -> ExitCode {
         outcome::tell(&format!("{failed}\n\n{}", outcome::story(&checked.report)));
         return ExitCode::from(FINDINGS);
     }
-    outcome::tell_beside(&checked.report, checked.outcome);
+    outcome::print_beside(&checked.report, checked.outcome);
     outcome::end_unjudged(case, checked.end)
 }

@@ -85,7 +85,7 @@ pub(crate) async fn check_async(
             break;
         }
     }
-    Ok(session.conclude())
+    Ok(session.finish())
 }
 
 /// Like [`check_async`], but for a synchronous body.
@@ -281,7 +281,7 @@ impl<'gate> Session<'gate> {
     }
 
     /// Judges the runs and acts on the result.
-    pub(crate) fn conclude(mut self) -> Checked {
+    pub(crate) fn finish(mut self) -> Checked {
         let _unnoted = holders::unnoted();
         let saw_events = self.input.runs.iter().any(|run| run.saw_events);
         if self.input.untraced.is_none() {

@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn every_mistake_is_reported_with_its_place_and_the_valid_values() {
-        let told = [
+        let reported = [
             "[run]\nmode = 'on'",
             "[run]\nsettle = 250",
             "[run]\nsettle = '5 min'",
@@ -371,7 +371,8 @@ mod tests {
             "[override]\ntest = 'a'",
             "[[allow]]\nat = 'a'\nreason = 'b'\ntests = 3",
         ];
-        let told = told.map(|text| format!("{}\n    {}", text.replace('\n', " | "), wrong(text)));
-        insta::assert_snapshot!(told.join("\n"));
+        let reported =
+            reported.map(|text| format!("{}\n    {}", text.replace('\n', " | "), wrong(text)));
+        insta::assert_snapshot!(reported.join("\n"));
     }
 }

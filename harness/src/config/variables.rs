@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn every_wrong_variable_has_its_message() {
-        let told = [
+        let reported = [
             ("GPU_LEAK_CHECK", "on"),
             ("GPU_LEAK_CHECK", "required"),
             ("GPU_LEAK_CHECK_ON_LEAK", "ignore"),
@@ -152,8 +152,8 @@ mod tests {
             ("GPU_LEAK_CHECK_ROUNDS", "many"),
             ("GPU_LEAK_CHECK_TOLERANCE", "1"),
         ];
-        let told = told.map(|variable| read(&[variable]).unwrap_err());
-        insta::assert_snapshot!(told.join("\n"));
+        let reported = reported.map(|variable| read(&[variable]).unwrap_err());
+        insta::assert_snapshot!(reported.join("\n"));
     }
 
     #[test]

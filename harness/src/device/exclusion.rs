@@ -119,16 +119,16 @@ mod tests {
         let second = EXCLUSION
             .read()
             .expect("readings do not exclude each other");
-        let (told, events) = mpsc::channel();
+        let (reported, events) = mpsc::channel();
         let destroyer = std::thread::spawn({
-            let told = told.clone();
+            let reported = reported.clone();
             move || {
                 let _destruction = EXCLUSION.destroy();
-                told.send("destroyed").unwrap();
+                reported.send("destroyed").unwrap();
             }
         });
         drop(first);
-        told.send("still reading").unwrap();
+        reported.send("still reading").unwrap();
         drop(second);
         destroyer.join().unwrap();
         assert_eq!(
@@ -141,15 +141,15 @@ mod tests {
     fn a_reading_waits_for_the_destruction_in_progress() {
         static EXCLUSION: Exclusion = Exclusion::new();
         let destruction = EXCLUSION.destroy();
-        let (told, events) = mpsc::channel();
+        let (reported, events) = mpsc::channel();
         let reader = std::thread::spawn({
-            let told = told.clone();
+            let reported = reported.clone();
             move || {
                 let _reading = EXCLUSION.read().unwrap();
-                told.send("read").unwrap();
+                reported.send("read").unwrap();
             }
         });
-        told.send("destroyed").unwrap();
+        reported.send("destroyed").unwrap();
         drop(destruction);
         reader.join().unwrap();
         assert_eq!(events.try_iter().collect::<Vec<_>>(), ["destroyed", "read"]);

@@ -85,8 +85,10 @@ pub fn sites(input: &[u8]) {
 pub fn run_file(input: &[u8]) {
     let file = run_file::parse(input).expect("bytes can be read");
     let lines = input.split_inclusive(|byte| *byte == b'\n').count();
-    let told = file.aborted.len() + file.reports.len() + file.unowned.len() + file.late.len();
-    assert!(told + file.reported_aborted.len() + file.unreadable + usize::from(file.torn) <= lines);
+    let reported = file.aborted.len() + file.reports.len() + file.unowned.len() + file.late.len();
+    assert!(
+        reported + file.reported_aborted.len() + file.unreadable + usize::from(file.torn) <= lines
+    );
     let how = Rendering {
         style: Style::PLAIN,
         sources: Sources::below("/nowhere"),

@@ -210,11 +210,11 @@ impl Summary {
             ));
         }
         for (_, reason) in &self.reasons {
-            let told = format!("{}; {}", reason.what, reason.remedy);
+            let reported = format!("{}; {}", reason.what, reason.remedy);
             lines.push(format!(
                 "{}: {}",
                 words(reason.code),
-                escape::sentence(&told)
+                escape::sentence(&reported)
             ));
         }
         if !self.unchecked.is_empty() {

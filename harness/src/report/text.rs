@@ -54,18 +54,18 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
             writeln!(out)?;
         }
     }
-    let told: Vec<_> = report
+    let reported: Vec<_> = report
         .findings
         .iter()
         .filter(|it| !it.is_consequence)
         .collect();
-    for (at, finding) in told.iter().take(MAX_FINDINGS).enumerate() {
+    for (at, finding) in reported.iter().take(MAX_FINDINGS).enumerate() {
         if at > 0 {
             writeln!(out)?;
         }
         finding::write(finding, report, how, out)?;
     }
-    write_rest(told.get(MAX_FINDINGS..).unwrap_or_default(), out)?;
+    write_rest(reported.get(MAX_FINDINGS..).unwrap_or_default(), out)?;
     table::write(&report.devices, how.style, out)?;
     for peak in &report.peaks {
         writeln!(out)?;
@@ -91,7 +91,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     for note in notes {
         writeln!(out, "{cyan}note:{cyan:#} {}", escape::sentence(&note))?;
     }
-    let file = only_file(&told);
+    let file = only_file(&reported);
     for help in help {
         let help = with_one_file_once(&help, file.as_deref());
         writeln!(out, "{cyan}help:{cyan:#} {}", escape::sentence(&help))?;

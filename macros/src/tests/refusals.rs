@@ -14,16 +14,16 @@ fn error(item: &Item) -> Option<LitStr> {
 
 /// Returns the arguments and the message about them.
 fn refused(args: &str) -> String {
-    let told = items(args, "#[test] fn f() {}");
-    let told = told.iter().filter_map(error);
-    let told: Vec<_> = told.map(|message| message.value()).collect();
-    assert!(!told.is_empty(), "{args} is accepted");
-    format!("{args}\n    {}", told.join("\n    "))
+    let reported = items(args, "#[test] fn f() {}");
+    let reported = reported.iter().filter_map(error);
+    let reported: Vec<_> = reported.map(|message| message.value()).collect();
+    assert!(!reported.is_empty(), "{args} is accepted");
+    format!("{args}\n    {}", reported.join("\n    "))
 }
 
 #[test]
 fn every_mistake_is_reported_with_its_remedy() {
-    let told = [
+    let reported = [
         "tolerence = 1",
         "leak = 1",
         "\"1 MiB\"",
@@ -78,7 +78,7 @@ fn every_mistake_is_reported_with_its_remedy() {
         "rounds = 5, confirm = true",
         "parallel, isolate",
     ];
-    insta::assert_snapshot!(told.map(refused).join("\n"));
+    insta::assert_snapshot!(reported.map(refused).join("\n"));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn options_that_only_seem_to_conflict_are_accepted() {
         "parallel, isolate = false",
         "layer = \"cubecl\", max_reserved = 0",
     ] {
-        let told = items(args, "#[test] fn f() {}");
-        assert!(told.iter().all(|item| error(item).is_none()), "{args}");
+        let reported = items(args, "#[test] fn f() {}");
+        assert!(reported.iter().all(|item| error(item).is_none()), "{args}");
     }
 }

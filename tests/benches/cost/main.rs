@@ -218,11 +218,14 @@ fn whole_processes(environment: &[(String, OsString)]) -> Result<(Samples, Sampl
             let start = Instant::now();
             let output = command.output().map_err(|error| error.to_string())?;
             let nanoseconds = start.elapsed().as_nanos() as f64;
-            let told = String::from_utf8_lossy(&output.stdout);
+            let reported = String::from_utf8_lossy(&output.stdout);
             // Skips the output of compute-sanitizer, which writes to the same pipe.
-            let inside = told.lines().find_map(|line| line.parse().ok());
+            let inside = reported.lines().find_map(|line| line.parse().ok());
             let Some(inside) = inside.filter(|_| output.status.success()) else {
-                return Err(format!("{command:?} ended with {}: {told}", output.status));
+                return Err(format!(
+                    "{command:?} ended with {}: {reported}",
+                    output.status
+                ));
             };
             if block >= WARM_UP {
                 whole.add(index, nanoseconds);

@@ -260,13 +260,13 @@ fn pause(steps: u64) {
 fn report(device: &Device, count: u64) -> String {
     let mut left = Vec::new();
     let start = Instant::now();
-    let told = __bench::told(|| {
+    let reported = __bench::reported(|| {
         for way in 0..count as usize {
             descend(way, &mut || left.push(device.event()));
         }
     });
     let nanoseconds = start.elapsed().as_nanos();
-    assert!(told.contains("leaked: "), "{told}");
+    assert!(reported.contains("leaked: "), "{reported}");
     left.into_iter().for_each(|event| device.destroy(event));
     nanoseconds.to_string()
 }

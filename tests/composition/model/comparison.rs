@@ -88,16 +88,16 @@ impl View<'_> {
                     continue;
                 }
                 let by_class = expected.confirmed.contains(class);
-                let is_told = report.findings.iter().any(|finding| {
+                let is_reported = report.findings.iter().any(|finding| {
                     is_of(finding, *class) && (by_class || site_of(finding) == Some(*site))
                 });
-                if !is_told {
+                if !is_reported {
                     wrong.push(format!(
                         "is silent about {class:?} at site {site}: {group:?}"
                     ));
                 }
             }
-            let is_told = |layer: &str| {
+            let is_reported = |layer: &str| {
                 let mut findings = report.findings.iter();
                 findings.any(|it| it.layer.to_string() == layer && site_of(it).is_none())
             };
@@ -107,22 +107,25 @@ impl View<'_> {
                 let is_tolerated = [&expected.tolerated, &expected.tolerated_once]
                     .iter()
                     .any(|tolerated| tolerated.contains(&layer));
-                if rose && !is_tolerated && !is_told(sum.layer()) && !self.judged[0].panicked {
+                if rose && !is_tolerated && !is_reported(sum.layer()) && !self.judged[0].panicked {
                     wrong.push(format!("is silent about the sum {sum:?}: {rises:?}"));
                 }
             }
             let reserve = &self.reserve;
             let is_settled = self.judged[0].panicked;
-            if reserve.iter().any(|rise| *rise != 0) && !is_told("allocator:pool") && !is_settled {
+            if reserve.iter().any(|rise| *rise != 0)
+                && !is_reported("allocator:pool")
+                && !is_settled
+            {
                 wrong.push(format!("is silent about a reserve of {reserve:?}"));
             }
         }
         for ((class, site), group) in &self.allowed {
-            let is_told = report.findings.iter().any(|finding| {
+            let is_reported = report.findings.iter().any(|finding| {
                 let is_it = is_of(finding, *class) && site_of(finding) == Some(*site);
                 is_it && finding.kind == FindingKind::Allowed
             });
-            if group.is_kept() && !is_told {
+            if group.is_kept() && !is_reported {
                 wrong.push(format!("is silent about what is allowed at site {site}"));
             }
         }
@@ -160,17 +163,17 @@ impl View<'_> {
                 sum.bytes += finding.bytes;
             }
         }
-        for (key, told) in leaked {
+        for (key, reported) in leaked {
             let kept = self.groups[&key].kept.iter().filter(|kept| !kept.is_zero());
             let kept: Vec<Amount> = kept.copied().collect();
             let is_within = |of: fn(&Amount) -> u64| {
                 let amounts = || kept.iter().map(of);
                 let (least, most) = (amounts().min().unwrap_or(0), amounts().max().unwrap_or(0));
-                (least..=most).contains(&of(&told))
+                (least..=most).contains(&of(&reported))
             };
             if !is_within(|it| it.count) || !is_within(|it| it.bytes) {
                 wrong.push(format!(
-                    "{told:?} leaked at {key:?}, where runs left {kept:?}"
+                    "{reported:?} leaked at {key:?}, where runs left {kept:?}"
                 ));
             }
         }

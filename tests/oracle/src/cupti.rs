@@ -270,7 +270,8 @@ impl Call<'_> {
         unsafe {
             if self.error != 0 {
                 // `WRONG_THREAD` means that this thread may not end the capture.
-                let is_told = !(again && kind == Kind::GraphHandle && self.error == WRONG_THREAD);
+                let is_reported =
+                    !(again && kind == Kind::GraphHandle && self.error == WRONG_THREAD);
                 let size = match size {
                     Size::Of64(_) | Size::Of32(_) | Size::None => self.bytes(size),
                     _ => None,
@@ -282,7 +283,7 @@ impl Call<'_> {
                     place: Where::Unsaid,
                     error: self.error,
                 };
-                return is_told.then_some(failed);
+                return is_reported.then_some(failed);
             }
             let value = match bits {
                 32 => u64::from(self.pointed::<u32>(answer)?),

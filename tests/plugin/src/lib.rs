@@ -17,10 +17,10 @@ pub const OTHER: u32 = 0;
 /// Finishes a scope in which one thread has run, and returns what the plugin's harness could see.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_plugin_checks() -> u32 {
-    let stretch = Scope::open("in the plugin");
-    let worker = stretch.in_scope(|| std::thread::spawn(|| ()));
+    let scope = Scope::open("in the plugin");
+    let worker = scope.in_scope(|| std::thread::spawn(|| ()));
     let has_run = worker.join().is_ok();
-    let report = stretch.finish();
+    let report = scope.finish();
     let reason = report.reason.as_ref().map(|reason| reason.code);
     match (report.status, reason) {
         (CheckStatus::NotMeasured, Some(Code::Unheard)) if has_run => HEARS_NOTHING,

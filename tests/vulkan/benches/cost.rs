@@ -187,8 +187,8 @@ fn child(variant: &str) -> [f64; MEASURED.len()] {
         .env(MEASURES, variant)
         .output()
         .expect("a child process");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{reported}");
     let lines = String::from_utf8_lossy(&output.stdout);
     let mut figures = lines.lines().map(|line| line.parse().expect("a number"));
     std::array::from_fn(|_| figures.next().expect("a figure for each"))

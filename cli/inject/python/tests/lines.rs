@@ -47,15 +47,15 @@ fn every_frame_has_the_line_that_python_reports() {
     }
     for interpreter in interpreters {
         let output = run(&interpreter, "scenarios.py");
-        let told = String::from_utf8_lossy(&output.stdout);
+        let reported = String::from_utf8_lossy(&output.stdout);
         let wrong = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && told.contains("checked "),
-            "{}: {}\n{told}{wrong}",
+            output.status.success() && reported.contains("checked "),
+            "{}: {}\n{reported}{wrong}",
             interpreter.display(),
             output.status,
         );
-        println!("{}: {}", interpreter.display(), told.trim_end());
+        println!("{}: {}", interpreter.display(), reported.trim_end());
     }
 }
 
@@ -68,9 +68,9 @@ fn install_finds_nothing_in_a_process_without_python() {
 fn the_user_s_line_is_named_as_python_names_it() {
     for interpreter in interpreters() {
         let output = run(&interpreter, "leak.py");
-        let told = String::from_utf8_lossy(&output.stdout);
+        let reported = String::from_utf8_lossy(&output.stdout);
         let wrong = String::from_utf8_lossy(&output.stderr);
-        let lines: Vec<_> = told.lines().collect();
+        let lines: Vec<_> = reported.lines().collect();
         let is_qualified = lines.first() == Some(&"qualified");
         let step = if is_qualified { "Trainer.step" } else { "step" };
         let expected = [

@@ -330,7 +330,10 @@ mod tests {
             ..CheckInput::default()
         };
         let found = findings(&input);
-        let told = found.iter().map(|it| (it.finding.kind, it.finding.bytes));
-        assert_eq!(told.collect::<Vec<_>>(), [(FindingKind::Retained, SEGMENT)]);
+        let reported = found.iter().map(|it| (it.finding.kind, it.finding.bytes));
+        assert_eq!(
+            reported.collect::<Vec<_>>(),
+            [(FindingKind::Retained, SEGMENT)]
+        );
     }
 }

@@ -268,8 +268,8 @@ mod tests {
         let mut nothing = run(Vec::new());
         nothing.curves.clear();
         assert_eq!(of_runs(&[&nothing, &nothing], false), None);
-        let happened = of_runs(&[&nothing, &run(vec![Point(1, 2, 2)])], false).expect("a timeline");
-        assert_eq!(happened.runs[1].purpose, RunPurpose::Confirming);
+        let timeline = of_runs(&[&nothing, &run(vec![Point(1, 2, 2)])], false).expect("a timeline");
+        assert_eq!(timeline.runs[1].purpose, RunPurpose::Confirming);
     }
 
     #[test]

@@ -209,27 +209,27 @@ mod tests {
             // 1 MiB of the pool's 32 MiB is already in the driver's figure.
             &[driver(4 * MIB), pool(MIB, 32 * MIB), graphs(32 * MIB)],
         );
-        let told = between(&before, &after);
+        let reported = between(&before, &after);
         assert_eq!(
-            told.parts,
+            reported.parts,
             [
                 part(Purpose::Driver, 3 * MIB),
                 part(Purpose::PoolReserve, 31 * MIB),
                 part(Purpose::GraphReserve, 32 * MIB),
             ]
         );
-        assert_eq!(told.unexplained, 0);
+        assert_eq!(reported.unexplained, 0);
     }
 
     #[test]
     fn less_than_a_page_is_rounding_and_more_is_unexplained() {
         let before = usage(whole(0), &[]);
-        let told = between(&before, &usage(whole(2 * MIB), &[driver(4)]));
+        let reported = between(&before, &usage(whole(2 * MIB), &[driver(4)]));
         let rest = part(Purpose::Pages, 2 * MIB - 4);
-        assert_eq!(told.parts, [part(Purpose::Driver, 4), rest]);
-        assert_eq!(told.unexplained, 0);
-        let told = between(&before, &usage(whole(2 * MIB), &[]));
-        assert_eq!((told.parts.len(), told.unexplained), (0, 2 << 20));
+        assert_eq!(reported.parts, [part(Purpose::Driver, 4), rest]);
+        assert_eq!(reported.unexplained, 0);
+        let reported = between(&before, &usage(whole(2 * MIB), &[]));
+        assert_eq!((reported.parts.len(), reported.unexplained), (0, 2 << 20));
     }
 
     #[test]
@@ -238,14 +238,14 @@ mod tests {
         let grown = 4_055_040 * 1024;
         let mut is = whole(500 * MIB + grown);
         is.limits.stack = 16 * 1024;
-        let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
-        assert_eq!(told.parts, [part(Purpose::LocalMemory, grown)]);
-        assert_eq!(told.unexplained, 0);
+        let reported = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
+        assert_eq!(reported.parts, [part(Purpose::LocalMemory, grown)]);
+        assert_eq!(reported.unexplained, 0);
         // Another context's limits do not apply to this one.
         is.context = ContextUid(2);
-        let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
+        let reported = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
         assert_eq!(
-            (told.parts.len(), told.unexplained),
+            (reported.parts.len(), reported.unexplained),
             (0, grown.cast_signed())
         );
     }
@@ -254,19 +254,19 @@ mod tests {
     fn memory_that_may_lie_elsewhere_is_not_expected_on_the_device() {
         let mut is = whole(0);
         is.elsewhere = 64 * MIB;
-        let told = between(&usage(whole(0), &[]), &usage(is, &[driver(64 * MIB)]));
-        assert_eq!((told.parts.len(), told.unexplained), (0, 0));
+        let reported = between(&usage(whole(0), &[]), &usage(is, &[driver(64 * MIB)]));
+        assert_eq!((reported.parts.len(), reported.unexplained), (0, 0));
     }
 
     #[test]
     fn freed_memory_is_a_negative_part() {
         let before = usage(whole(4 * MIB), &[driver(4 * MIB)]);
-        let told = between(&before, &usage(whole(0), &[]));
+        let reported = between(&before, &usage(whole(0), &[]));
         let back = Part {
             purpose: Purpose::Driver,
             bytes: -4 << 20,
         };
-        assert_eq!((told.parts, told.unexplained), (vec![back], 0));
+        assert_eq!((reported.parts, reported.unexplained), (vec![back], 0));
     }
 
     #[test]

@@ -213,7 +213,7 @@ mod tests {
         for _ in 0..=LIMIT {
             anomalies.push(ended);
         }
-        let told = anomalies.since(Mark::default());
-        assert_eq!(told.len(), LIMIT as usize + 1);
+        let reported = anomalies.since(Mark::default());
+        assert_eq!(reported.len(), LIMIT as usize + 1);
     }
 }

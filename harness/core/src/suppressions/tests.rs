@@ -90,9 +90,9 @@ fn no_more_than_the_number_in_the_entry_may_stay() {
     let kinds = |entry| applied(entry, both()).into_iter().map(|it| it.kind);
     assert!(kinds(up_to(2)).all(|kind| kind == FindingKind::Allowed));
     assert!(kinds(up_to(1)).all(|kind| kind == FindingKind::Leaked));
-    let told = applied(up_to(1), both());
+    let reported = applied(up_to(1), both());
     assert_eq!(
-        told[0].notes,
+        reported[0].notes,
         ["gpu.toml:3 allows up to 1 allocation, but together they are 2"]
     );
 }

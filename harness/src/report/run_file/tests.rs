@@ -113,14 +113,14 @@ fn a_verdict_that_could_not_be_written_is_neither_aborted_nor_clean() {
     let file = parse(&bytes);
     assert_eq!((file.aborted, file.lost), (vec![], vec![began("a")]));
 
-    let told = written(&[
+    let reported = written(&[
         Record::Header(header()),
         Record::Began(began("a")),
         Record::Lost(Lost {
             why: "no space".to_owned(),
         }),
     ]);
-    let file = parse(&told);
+    let file = parse(&reported);
     assert_eq!((file.aborted, file.lost), (vec![], vec![began("a")]));
     assert_eq!(file.lost_why.as_deref(), Some("no space"));
 }

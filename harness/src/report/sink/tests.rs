@@ -127,10 +127,10 @@ fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
             .env("FILLS_THE_DISK", "1")
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
+        let reported = String::from_utf8_lossy(&output.stdout);
         assert!(
-            output.status.success() && told.contains("1 passed"),
-            "{told}"
+            output.status.success() && reported.contains("1 passed"),
+            "{reported}"
         );
         return;
     }

@@ -184,7 +184,7 @@ impl World {
     pub(super) fn agrees(&self, open: &[ScopeId]) {
         let live = self.driver().live.clone();
         let records = self.ledger.select(|_| true);
-        let told: BTreeMap<_, _> = records
+        let reported: BTreeMap<_, _> = records
             .iter()
             .map(|record| {
                 let made = record.made;
@@ -196,7 +196,7 @@ impl World {
                 (made.key.value(), allocation)
             })
             .collect();
-        assert_eq!(told, live, "records lost or invented");
+        assert_eq!(reported, live, "records lost or invented");
         let bytes: u64 = live.values().map(|live| live.bytes).sum();
         assert_eq!(self.ledger.bytes(Layer::DRIVER, Place::cuda(0)).live, bytes);
         assert_eq!(self.ledger.live(Kind::Linear), live.len() as u64);

@@ -97,8 +97,8 @@ fn the_call_sites_at_the_peak_add_up_to_it() {
             live.push(new);
         }
         let read = only(meters.log(ScopeId(1)).0);
-        let told: u64 = read.at_peak.iter().map(|site| site.bytes).sum();
-        assert_eq!(told, read.peak, "after {now}");
+        let reported: u64 = read.at_peak.iter().map(|site| site.bytes).sum();
+        assert_eq!(reported, read.peak, "after {now}");
     }
     let read = only(meters.log(ScopeId(1)).0);
     assert_eq!(read.lost, 0);
@@ -155,13 +155,13 @@ fn allocations_follow_one_another_only_if_none_overlap() {
         meters.took(&other);
         meters.gave_back(&other, 10 * round + 8);
     }
-    let told = only(meters.end(ScopeId(1))).in_turn;
+    let reported = only(meters.end(ScopeId(1))).in_turn;
     let expected = InTurn {
         stack: StackId(1),
         bytes: 8,
         count: 5,
     };
-    assert_eq!(told, [expected]);
+    assert_eq!(reported, [expected]);
 }
 
 #[test]

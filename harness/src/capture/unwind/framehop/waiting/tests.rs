@@ -36,14 +36,14 @@ fn waits(wait: Wait, stopped: &Receiver<()>) {
 /// Walks the stack of a thread that waits in this way. Also returns the stack that the thread
 /// itself reported just before.
 fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
-    let (tell, told) = channel();
+    let (tell, reported) = channel();
     let (stop, stopped) = channel();
     let waiting = thread::spawn(move || {
         let task = fs::read_link("/proc/thread-self").expect("Linux");
         tell.send((task, own())).expect("the test");
         waits(wait, &stopped);
     });
-    let (task, own) = told.recv().expect("the thread");
+    let (task, own) = reported.recv().expect("the thread");
     let call = fs::canonicalize("/proc")
         .unwrap()
         .join(task)

@@ -178,12 +178,12 @@ fn a_release_or_an_unmap_that_fails_leaves_everything_as_it_was() {
     assert_eq!((world.records(), world.held()), before);
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (2 * SIZE, 2));
     let failed = world.anomalies();
-    let is_told = |failed: &Anomaly| {
+    let is_reported = |failed: &Anomaly| {
         matches!(failed, Anomaly::FailedRelease(failed)
             if failed.record.is_some_and(|record| record.made.kind == Kind::Physical))
     };
     assert!(
-        failed.len() == 2 && failed.iter().all(is_told),
+        failed.len() == 2 && failed.iter().all(is_reported),
         "{failed:?}"
     );
     let strangers = World::new();
@@ -418,8 +418,8 @@ fn memory_that_is_mapped_over_was_unmapped_unseen() {
     world.create(HANDLE);
     world.map(ADDRESS + SIZE / 2, HANDLE);
     assert_eq!(world.held(), [(1, 1)]);
-    let told = world.anomalies();
-    assert_eq!(told.len(), 2, "{told:?}");
+    let reported = world.anomalies();
+    assert_eq!(reported.len(), 2, "{reported:?}");
 }
 
 #[test]
