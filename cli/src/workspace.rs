@@ -54,7 +54,7 @@ pub(crate) fn new_run_name(kind: &str) -> String {
     format!("{kind}-{seconds}-{}", process::id())
 }
 
-/// Returns a variable of the environment, or `None` if it is empty.
+/// Returns the value of an environment variable, or `None` if it is not set or empty.
 fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -26,7 +26,7 @@ pub(crate) fn read(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     args.parse()
 }
 
-/// Whether only the hidden argument is present, so that the item has no attribute of its own.
+/// Whether only the hidden argument is present: then the item has no attribute of its own.
 pub(crate) fn is_all(args: &TokenStream) -> bool {
     let parser = |input: ParseStream<'_>| {
         if !stands_at(input) {

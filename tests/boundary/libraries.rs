@@ -143,8 +143,8 @@ fn uses_another_library(library: &libloading::Library) {
     destroy_handle(library, std::hint::black_box(handle));
 }
 
-/// A function with the path of one in cubecl's allocator, by which the harness recognises that
-/// allocator in a stack.
+/// A function with the same path as one in cubecl's allocator. By this path, the harness recognises
+/// the allocator in a stack.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]

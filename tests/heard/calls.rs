@@ -177,7 +177,7 @@ fn imported(driver: &Driver<'_>) {
     let mut mipmapped = [0_u64; 15];
     (mipmapped[1], mipmapped[2], mipmapped[4], mipmapped[6]) = (64, 32, FLOAT | 1 << 32, 1);
     let map = "cuExternalMemoryGetMappedMipmappedArray";
-    // The stand-in counts the result as an array, and the ledger as imported memory.
+    // The stand-in counts the result as an array; the ledger counts it as imported memory.
     let array = Cell::new(0_u64);
     assert_eq!(
         driver.try_call(map, &[at(&array), memory, at(&mipmapped)]),

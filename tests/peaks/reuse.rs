@@ -30,7 +30,7 @@ fn allocations(report: &Report) -> u64 {
 
 /// Fails unless the report of `program` says that one buffer could serve `count` allocations of
 /// `each` bytes at the line with this mark, and the twin saves as many allocations as the report
-/// says. Statements about the twin must be about other lines.
+/// says. What the report of the twin says must be about other lines.
 #[track_caller]
 fn assert_right(program: &str, twin: &str, mark: &str, each: u64, count: u64) {
     let (report, twin) = (report_of(program), report_of(twin));

@@ -40,7 +40,7 @@ fn keep(pointer: Pointer) {
     KEPT.lock().expect("no panic").push(pointer);
 }
 
-/// Returns the static that holds a finding according to the report, if there is one.
+/// Returns the static that, according to the report, holds a leak, if there is one.
 #[track_caller]
 fn holder<'a>(finding: &'a Finding, checked: &Checked) -> Option<&'a str> {
     let holders = finding.holders.as_deref();

@@ -67,7 +67,7 @@ fn runs(few: u64) -> u64 {
     asked.unwrap_or(if gpu::is_present() { 100 } else { few })
 }
 
-/// Runs the suite of this module, in a process that creates the device before the first check.
+/// Runs the suite in `module`, in a process that creates the device before the first check.
 fn run_warm(module: &str, threads: u32, device: &str, variables: &[(&str, &str)]) -> Checked {
     let run = Run::of_all(module, threads)
         .env(DEVICE, device)

@@ -37,8 +37,8 @@ pub(crate) fn readings() -> Vec<LayerUsage> {
     read_all(RESERVED)
 }
 
-/// Like [`readings`], but with the most that each stream-ordered pool has reserved since
-/// [`restart_most_reserved`] in place of what it has reserved now.
+/// Like [`readings`], but for each stream-ordered pool, returns the peak of what it reserved since
+/// the last call of [`restart_most_reserved`], not what it reserves now.
 pub(crate) fn most_reserved() -> Vec<LayerUsage> {
     read_all(MAX_RESERVED)
 }

@@ -140,8 +140,8 @@ fn new_file(directory: &Path, name: &str) -> io::Result<PathBuf> {
 }
 
 /// Returns the name of this run. It is taken from `GPU_LEAK_CHECK_RUN` or `NEXTEST_RUN_ID`. If
-/// neither is set, it is made from the parent process, which is the same `cargo test` for all
-/// programs of a run.
+/// neither is set, it is derived from the id and the start time of the parent process, which is the
+/// same `cargo test` for all programs of a run.
 pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
     let given = ["GPU_LEAK_CHECK_RUN", "NEXTEST_RUN_ID"]
         .into_iter()

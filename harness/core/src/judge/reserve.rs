@@ -20,7 +20,7 @@ use crate::units::{exact_size, total};
 /// up to whole chunks. This was measured on an H200 with CUDA 13.0.
 const GROWTH_CHUNK: u64 = 32 << 20;
 
-/// Returns the findings about reserves that nothing live explains.
+/// Returns the findings about reserves for which no live allocation accounts.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     if lacks_confirmation(input) {
         return Vec::new();

@@ -67,7 +67,7 @@ struct SymbolNames {
     bytes: u64,
 }
 
-/// A function of a crate: where it begins in the file's addresses, and how long it is.
+/// A function of a crate: its start address, as recorded in the file, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) start: u64,

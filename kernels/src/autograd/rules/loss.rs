@@ -5,7 +5,7 @@ use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::autograd::saved::Saved;
 use crate::error::Result;
 
-/// The rule of the mean squared error, which is symmetric except for the sign.
+/// The rule for the mean squared error, which is symmetric except for the sign.
 #[derive(Clone)]
 pub(crate) struct MseBackward {
     pub(crate) input: Saved,
