@@ -7,7 +7,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::{mem, ptr, slice};
+use std::{mem, ptr};
 
 /// Holds the real function behind a wrapper. Each row of a table has its own slot.
 #[repr(transparent)]
@@ -176,10 +176,11 @@ unsafe impl Sync for Trampolines {}
 
 impl Trampolines {
     /// Makes each trampoline find its function again.
+    #[cfg(interpose)]
     pub(crate) fn reset(&self) {
         // SAFETY: the pointer and the count come from such a slice in `Trampolines::new`.
         let entries: &[&Trampoline] =
-            unsafe { slice::from_raw_parts(self.entries.cast(), self.count) };
+            unsafe { std::slice::from_raw_parts(self.entries.cast(), self.count) };
         for entry in entries {
             entry
                 .target

@@ -11,9 +11,7 @@
 use std::sync::OnceLock;
 
 pub(crate) use gpu_leak_interpose::Reach;
-use gpu_leak_interpose::Registration;
-#[cfg(target_os = "linux")]
-use gpu_leak_interpose::{bindings_past_us, register};
+use gpu_leak_interpose::{Registration, bindings_past_us, register};
 
 use super::{cuda, vulkan};
 
@@ -40,7 +38,6 @@ static TABLES: [Registration; 4] = [
 #[unsafe(link_section = ".init_array.50000")]
 static BEGIN: extern "C" fn() = begin;
 
-#[cfg(target_os = "linux")]
 extern "C" fn begin() {
     for table in &TABLES {
         let _ = REACH.set(register(table));
@@ -51,5 +48,8 @@ extern "C" fn begin() {
 
 /// Returns which look-ups of the process are intercepted.
 pub(crate) fn reach() -> Reach {
+    // No start-up function runs on other systems, where registering a table intercepts nothing.
+    #[cfg(not(target_os = "linux"))]
+    begin();
     REACH.get().copied().unwrap_or(Reach::Nothing)
 }
