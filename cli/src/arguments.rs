@@ -54,8 +54,8 @@ pub(crate) enum Command {
 
 const PASSING_HELP: &str = "\
 The command's own options can appear anywhere before `--`; with `run`, they must precede cargo's arguments.
-The exit code is cargo's, unless that is 0 and a test ended its process, something was denied, or
-nothing was checked (3).
+The exit code is cargo's, except that 0 becomes 1 if a test ended its process or something was denied,
+and 3 if nothing was checked.
 
 Examples:
   cargo gpu-leak test -p optim -- --nocapture
@@ -155,8 +155,8 @@ fn unknown_format(word: &str) -> String {
 #[command(
     override_usage = "cargo gpu-leak exec [OPTIONS] -- PROGRAM [ARGUMENTS]",
     after_help = "\
-The exit code is the program's, unless that is 0 and the program leaks (1, or --error-exitcode) or \
-nothing could be measured (3). Memory that a library or a caching allocator is known to keep is \
+The exit code is the program's, except that 0 becomes 1 (or --error-exitcode) if the program leaks, \
+and 3 if nothing could be measured. Memory that a library or a caching allocator is known to keep is \
 listed but is not a failure.
 
 Examples:

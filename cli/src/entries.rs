@@ -80,7 +80,7 @@ fn unmatched_entry(entry: &Suppression) -> String {
     let about = escape::name(&entry.matches.to_string());
     let reason = escape::sentence(&entry.reason);
     format!(
-        "unmatched: {} ({about}{tests}) matched nothing in this run ({reason}): {remedy}",
+        "unmatched: {} ({about}{tests}; reason: {reason}) matched nothing in this run: {remedy}",
         entry.stands_in
     )
 }
@@ -140,15 +140,15 @@ pub(crate) fn slack(run: &Run, entry: &Suppression) -> Option<String> {
         .collect();
     let place = escape::name(&entry.stands_in);
     let these = match clean.len() {
-        1 => "it",
+        1 => "this name",
         _ => "these names",
     };
     let clean = (!clean.is_empty()).then(|| {
         let names = test_names(&clean, clean.len());
-        format!("left nothing in {names}: remove {these} from its `tests`")
+        format!("has nothing to allow in {names}: remove {these} from its `tests`")
     });
     match (&allowed[..], clean) {
-        ([], clean) => clean.map(|clean| format!("what {place} allows {clean}")),
+        ([], clean) => clean.map(|clean| format!("{place} {clean}")),
         (_, clean) => Some(format!(
             "{place} allows up to {}, but no test left more than {}: lower {}{}",
             allowed.join(" and "),

@@ -21,7 +21,7 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "leaked",
         "Something that the test allocated was still live when the test ended, and a second run \
-         of the body left the same again.",
+         of the body left just as much behind.",
         "Free it before the test ends: the report shows the line that allocated it and the \
          callers. If it is meant to stay, allow it: \
          #[gpu_leak_check(allow(\"fn:optim::Adam::step\", reason = \"why it may stay\"))], or an \
@@ -60,7 +60,7 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
          `--every-test`, which runs no test twice: a static held the allocation when the test's \
          process ended.",
         "Nothing needs to be done. To make it a failure, set GPU_LEAK_CHECK_FIRST_USE=fail. To \
-         create it before every test, use #[gpu_leak_check::warmup].",
+         create the resource before the first check, use #[gpu_leak_check::warmup].",
     ),
     explanation(
         "deferred",
@@ -92,7 +92,7 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "unexpected",
-        "The test has the option `expect`, and it left more or less than this option says.",
+        "The test has the option `expect`, and it left behind more or less than the option says.",
         "Find out what has changed. If the new amount is intended, change the option.",
     ),
     explanation(
@@ -132,8 +132,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
         "unheard-function",
         "The program called a driver function that this release does not intercept. The function \
          is either a variant that this release does not know, such as a `cuMemAlloc_v3` of a \
-         later CUDA, or one that more drivers and layers provide than this release can \
-         distinguish. The report names the function. Memory that such calls allocated or freed \
+         later CUDA release, or a Vulkan function that more drivers and layers implement than this \
+         release can tell apart. The report names the function. Memory that such calls allocated or freed \
          was not seen, so leaks may be missing, and memory that looks live may have been freed. \
          In a test, live memory in the driver's layer is therefore not judged; a note says how \
          much there is. Calls from anywhere in the process count, from the beginning of the check \
@@ -181,12 +181,12 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
          GPU_LEAK_CHECK=require and with `cargo gpu-leak test --strict`.",
         "Run the test in its own process, with #[gpu_leak_check(isolate)] or nextest, or run one \
          test at a time, with `cargo test -- --test-threads=1`. Alternatively, have the allocator \
-         report its blocks (gpu_leak_check::observe), which have owners.",
+         report its blocks (gpu_leak_check::observe): unlike a total, each block has an owner.",
     ),
     explanation(
         "not-repeatable",
         "The test left an allocation, but its body could not be run a second time, so it is not \
-         known whether every run leaves it.",
+         known whether every run leaves it behind.",
         "Make the body repeatable, or declare that it is not: with #[gpu_leak_check(confirm = \
          false)], only the first run is judged.",
     ),
@@ -201,14 +201,14 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "expectation",
-        "The test left more or less than its option `expect` says.",
+        "The test left behind more or less than its `expect` option says.",
         "Find out what has changed. If the new amount is intended, change the option.",
     ),
     explanation(
         "unfinished",
         "The check did not run to completion: a warm-up failed, or the future of an async block \
          was dropped before it completed.",
-        "Find out why the test itself failed. Await the block's future until it completes.",
+        "Find out why the test itself failed. If the block's future was dropped, await it to completion.",
     ),
     explanation(
         "process-ended",
@@ -231,8 +231,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "unchecked",
         "In a program that has checked tests, a test without a check used a GPU, or an allocator \
-         that reports its blocks. This includes tests that proptest! or a macro_rules! generates \
-         inside a checked module.",
+         that reports its blocks. This includes tests that proptest! or a macro_rules! macro \
+         generates inside a checked module.",
         "Put #[gpu_leak_check] on the test, or inside the macro, or run `cargo gpu-leak test \
          --every-test`. `--deny unchecked` makes this a failure.",
     ),
@@ -282,8 +282,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "was-in",
         "Heap blocks of the program that contained the address of the leaked memory: where they \
-         were allocated and where they were freed, in the run that confirms the leak. Since then, \
-         nothing has led to the memory.",
+         were allocated and where they were freed, in the run that confirms the leak. Since they \
+         were freed, nothing has referred to the memory.",
         "Look there first: the owner was dropped or cleared here without freeing the memory.",
     ),
     explanation(
@@ -303,30 +303,30 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "reuse",
         "Allocations of the same size at the same line, each of which was freed before the next \
-         one was made. They do not raise the peak, but each of them costs a call.",
+         one was made. They do not raise the peak, but each one takes time.",
         "Allocate one buffer before the loop and reuse it: the report shows how many allocations \
          that saves.",
     ),
     explanation(
         "thread",
-        "The allocation was made by a thread that does not belong to the test, while nothing else \
-         could run.",
+        "The allocation was made by a thread that does not belong to the test, while no other \
+         test could run. It is therefore counted as the test's.",
         "Join the thread before the test ends, or assign its allocations to the right test with \
          `Scope`.",
     ),
     explanation(
         "order",
         "The order in which all allocations of the leaking source line were made and freed, in \
-         the run that confirms the leak; `#3` is the third of these allocations. A report has it \
-         only if the whole order is known and has at most twelve calls.",
+         the run that confirms the leak; `#3` is the third of these allocations. This line \
+         appears only if the whole order is known and consists of at most twelve calls.",
         "Look at the calls just before and after those that leaked: a replaced value, a retry, an \
-         early return, or a list of which all elements but one are freed.",
+         early return, or a list whose elements are all freed except one.",
     ),
     explanation(
         "when",
-        "When the leaked resources were allocated: the positions of these calls among all calls \
-         of the test that allocated or freed something. This line appears if the order is not \
-         known.",
+        "When the leaked resources were allocated: the positions of the allocating calls among all \
+         calls of the test that allocated or freed something. This line appears if there is no \
+         `order` line.",
         "Allocations that leak from the first calls are often one-time set-up; those that leak \
          from the last calls often should have been dropped at the end of the test.",
     ),
@@ -339,8 +339,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
         "confirmed",
         "What further runs of the body showed: how much they left, or that the body could not be \
          run again (`not confirmed`). Without this line, no second run was requested.",
-        "An allocation that every run leaves is a leak. An allocation that only the first run \
-         leaves is `first-use`.",
+        "An allocation that every run leaves behind is a leak. One that only the first run leaves \
+         behind is `first-use`.",
     ),
     explanation(
         "known",
@@ -399,7 +399,7 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
         "handles",
         "In the table of a report: the number of objects other than memory, such as streams, \
          events, modules and contexts.",
-        "If this number is higher than at `baseline`, a finding names the line that created the \
+        "If this number is higher in `after` than in `baseline`, a finding names the line that created the \
          additional objects.",
     ),
     explanation(
@@ -430,8 +430,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
         "denied",
         "The command fails because of this, although no test failed: `--deny`, `--strict` or \
          `strict = true` in gpu-leak-check.toml requires it.",
-        "The next word says what was denied. Explain that word, for example `unmatched` or \
-         `unchecked`.",
+        "The next word says what was denied. Run `cargo gpu-leak explain` with \
+         that word, for example `unmatched` or `unchecked`.",
     ),
     explanation(
         "flaky",
@@ -439,13 +439,13 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
          attempt decides.",
         "Look at the report of the attempt that failed. The results of attempts usually differ \
          because of timing: another thread may free memory too late, or one attempt may create \
-         one-time resources that the other finds. A longer `settle` or a \
+         one-time resources that the next one finds already in place. A longer `settle` or a \
          #[gpu_leak_check::warmup] may be enough.",
     ),
     explanation(
         "late",
-        "A resource that a check reported was freed after the verdict. The verdict does not \
-         change.",
+        "A check reported a resource as leaked, and the resource was freed after the verdict. The \
+         verdict does not change.",
         "Join the thread or await the task that frees the resource, or set a longer `settle`.",
     ),
     explanation(
@@ -485,8 +485,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "not-measured-again",
-        "In the output of `diff`: a finding of the first run for which some tests did not run, or \
-         gave no result, in the second.",
+        "In the output of `diff`: a finding of the first run, some of whose tests did not run or gave \
+         no result in the second.",
         "Run these tests again. Until then, it is not known whether the leak is fixed.",
     ),
     explanation(
@@ -499,7 +499,7 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "CUDA_ERROR_INVALID_VALUE",
         "The driver does not recognise the address or handle that it was asked to free: the \
-         resource was freed before, or was never allocated.",
+         resource has already been freed, or was never allocated.",
         "Look for two owners of one pointer or handle.",
     ),
     explanation(

@@ -163,10 +163,10 @@ fn add(left: (u64, u64), right: (u64, u64)) -> (u64, u64) {
     (count, left.1.saturating_add(right.1))
 }
 
-/// Returns, for example, `gpu-leak-check: after 12 s: 1.20 GiB in 431 resources held`.
+/// Returns, for example, `gpu-leak-check: after 12 s: holding 1.20 GiB in 431 resources`.
 fn sentence(after: Duration, (resources, bytes): (u64, u64)) -> String {
     format!(
-        "gpu-leak-check: after {} s: {} in {} held",
+        "gpu-leak-check: after {} s: holding {} in {}",
         count(after.as_secs()),
         size(bytes),
         quantity(resources, "resource")
@@ -199,7 +199,7 @@ mod tests {
         let line = sentence(Duration::from_millis(12_700), (431, 3 << 29));
         assert_eq!(
             line,
-            "gpu-leak-check: after 12 s: 1.50 GiB in 431 resources held"
+            "gpu-leak-check: after 12 s: holding 1.50 GiB in 431 resources"
         );
     }
 }

@@ -182,7 +182,7 @@ impl Run {
             let running = std::mem::take(&mut file.aborted);
             if !running.is_empty() {
                 self.problems.push(format!(
-                    "{} of {} is still running: read the run again when it has ended",
+                    "still running: {} of {}; run this command again when that process has ended",
                     tests(&running),
                     path.display()
                 ));

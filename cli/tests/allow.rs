@@ -178,7 +178,7 @@ fn expired_and_unmatched_entries_are_denied_on_request() {
     assert_eq!(stderr.matches("denied: ").count(), 2, "{unmatched:?}");
     assert!(
         stderr.contains(
-            "gpu-leak-check.toml:6 (fn = \"nowhere\") matched nothing in this run (gone): remove the entry"
+            "gpu-leak-check.toml:6 (fn = \"nowhere\"; reason: gone) matched nothing in this run: remove the entry"
         ),
         "{unmatched:?}"
     );

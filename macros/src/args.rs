@@ -122,8 +122,8 @@ impl Args {
     fn read_one(&mut self, input: ParseStream<'_>, seen: &mut Vec<Ident>) -> syn::Result<()> {
         let Ok(name) = Ident::parse_any(input) else {
             return Err(input.error(
-                "an option begins with its name, such as `tolerance = \"1 MiB\"`, `rounds = 3` or \
-                 `parallel`",
+                "expected an option, which begins with its name, for example `tolerance = \"1 MiB\"`, \
+                 `rounds = 3` or `parallel`",
             ));
         };
         if name == ALLOW {

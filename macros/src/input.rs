@@ -15,8 +15,8 @@ pub(crate) enum Input {
 }
 
 /// The end of a message, which says how to check tests that the attribute cannot reach.
-pub(crate) const WHOLE_SUITE: &str = "or check every test of the suite: `every_test = true` under \
-    `[check]` in gpu-leak-check.toml, and `cargo gpu-leak test`";
+pub(crate) const WHOLE_SUITE: &str = "or, to check every test of the suite, set `every_test = true` \
+    under `[check]` in gpu-leak-check.toml and run `cargo gpu-leak test`";
 
 /// Whether this is a whole file, because the attribute was written as `#![gpu_leak_check]`.
 pub(crate) fn is_file(item: &TokenStream) -> bool {
@@ -36,7 +36,9 @@ pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
     let kind = match syn::parse2(item.clone())? {
         Item::Fn(function) => return Ok(Input::Function(Box::new(function))),
         Item::Mod(module) => return Ok(Input::Module(module)),
-        Item::Impl(_) => "an impl block: put it on a test function outside of it",
+        Item::Impl(_) => {
+            "an impl block: move the test out of the block and put the attribute on the test"
+        }
         Item::Struct(_) | Item::Enum(_) | Item::Union(_) | Item::Type(_) => "a type",
         Item::Trait(_) => "a trait",
         Item::Verbatim(_) if syn::parse2::<TraitItemFn>(item.clone()).is_ok() => {
@@ -92,13 +94,13 @@ pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
     if let Some(asyncness) = &signature.asyncness {
         return refuse(
             asyncness,
-            "an async test needs a runtime: add its attribute, such as `#[tokio::test]`",
+            "an async test needs a runtime: add the runtime's attribute, such as `#[tokio::test]`",
         );
     }
     if !signature.inputs.is_empty() {
         return refuse(
             &signature.inputs,
-            "a test takes no arguments: add the attribute that supplies them, such as `#[rstest]`",
+            "a test can take arguments only if an attribute such as `#[rstest]` supplies them: add that attribute",
         );
     }
     Ok(())

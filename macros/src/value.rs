@@ -78,7 +78,7 @@ pub(crate) fn size(input: ParseStream<'_>) -> syn::Result<Value> {
             None => return Ok(Value::Number(value.into_token_stream())),
             Some(unit) => {
                 let size = format!("{} {unit}", number.base10_digits());
-                let quoted = |_| format!("a size with a unit needs quotes: \"{size}\"");
+                let quoted = |_| format!("a size with a unit must be quoted: \"{size}\"");
                 units::bytes(&size).map_or_else(|mistake| mistake, quoted)
             }
         },
@@ -183,7 +183,10 @@ pub(crate) fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
 
 /// Parses the name of a layer, in quotes.
 pub(crate) fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
-    let text = quoted(input, "a layer needs quotes, such as \"allocator:cubecl\"")?;
+    let text = quoted(
+        input,
+        "a layer must be quoted, for example \"allocator:cubecl\"",
+    )?;
     match gpu_leak_check_options::layer(&text.value()) {
         Ok(_) => Ok(Value::Text(text)),
         Err(mistake) => Err(syn::Error::new(text.span(), mistake)),
@@ -207,7 +210,7 @@ pub(crate) fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
 pub(crate) fn duration(input: ParseStream<'_>) -> syn::Result<Value> {
     let text = quoted(
         input,
-        "a duration needs quotes and a unit, such as \"250ms\"",
+        "a duration must be quoted and have a unit, for example \"250ms\"",
     )?;
     match units::milliseconds(&text.value()) {
         Ok(milliseconds) => Ok(Value::Milliseconds(milliseconds)),

@@ -151,7 +151,7 @@ fn memory_freed_only_by_the_last_release_is_a_finding() {
     let finding = assert_one_leak(&checked, Kind::Linear, 10);
     assert_ended(
         finding,
-        "freed only because the last primary context was released",
+        "freed only because the last reference to the primary context was released",
     );
 }
 

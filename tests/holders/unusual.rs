@@ -67,7 +67,8 @@ fn beside_the_static(checked: &Checked) -> &Finding {
 /// The reasons why a report does not say what holds the other leak. Either the holder has no name,
 /// or it was not searched, like the stack of a running thread.
 const REASONS: [&str; 2] = [
-    "it is referenced only from memory of no known variable, or through more than 6 heap blocks",
+    "it is referenced only from memory that belongs to no known variable, or through more than 6 \
+     heap blocks",
     "some memory could not be searched",
 ];
 

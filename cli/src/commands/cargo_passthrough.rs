@@ -24,8 +24,8 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
         "nextest" if settings()?.every_test => {
             return Err(Failure::usage(
                 "`every_test = true` needs `cargo gpu-leak test`: under nextest, only tests with the attribute \
-             can be checked. To run only those with nextest, leave `every_test` out of the file and pass \
-             `--every-test` to `cargo gpu-leak test`",
+             can be checked. To check those with nextest, remove `every_test` from gpu-leak-check.toml; to check \
+             every test, run `cargo gpu-leak test --every-test`",
             ));
         }
         _ => every_test,

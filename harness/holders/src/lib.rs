@@ -141,8 +141,8 @@ impl fmt::Display for Unknown {
             Self::Unreadable => f.write_str("some memory could not be searched"),
             Self::Unnamed => write!(
                 f,
-                "it is referenced only from memory of no known variable, or through more than \
-                 {DEEPEST} heap blocks"
+                "it is referenced only from memory that belongs to no known variable, or through more \
+                 than {DEEPEST} heap blocks"
             ),
         }
     }

@@ -133,7 +133,7 @@ fn refuse_strangers(header: &Value) -> Result<(), String> {
     match header.get("schema_version").and_then(Value::as_u64) {
         Some(version) if version > u64::from(SCHEMA_VERSION) => Err(format!(
             "written by gpu-leak-check {} with version {version} of the schema; this release \
-             reads up to {SCHEMA_VERSION}: update it",
+             reads only versions up to {SCHEMA_VERSION}: use a newer release",
             text("version").unwrap_or("(unknown)")
         )),
         Some(1..) => Ok(()),

@@ -25,7 +25,7 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
     };
     let vulkan = partly_intercepted(
         &before.missed(vulkan::is_named_so),
-        "too many drivers and layers provide for this release to distinguish",
+        "more drivers and layers implement than this release can tell apart",
         "run the check with fewer Vulkan devices or layers, or tell the authors of gpu-leak-check",
         "libraries that bypass the harness were bound to Vulkan while the check ran",
     );
@@ -78,7 +78,7 @@ fn other_api() -> Option<Reason> {
         format!(
             "no call to CUDA or Vulkan was intercepted, and {library} is loaded: OpenGL is not watched"
         ),
-        "run the test on Vulkan: for wgpu with `Backends::VULKAN` or WGPU_BACKEND=vulkan",
+        "run the test on Vulkan; for wgpu, use `Backends::VULKAN` or WGPU_BACKEND=vulkan",
     ))
 }
 
@@ -87,9 +87,9 @@ pub(crate) fn unheard() -> Reason {
     let (what, remedy) = match api::reach() {
         Reach::Nothing => (
             "this build cannot intercept calls to the CUDA driver: on musl, with a static C \
-             library, and under a sanitizer or Miri, the harness does not replace the linker's \
-             symbols",
-            "build the tests for a target with a dynamic glibc and without a sanitizer",
+             library, and under a sanitizer or Miri, the harness does not replace the dynamic \
+             linker's functions",
+            "build the tests without a sanitizer, for a target that links glibc dynamically",
         ),
         Reach::EveryLookup | Reach::ReboundOnly => (
             "the CUDA driver was initialised before this harness was loaded, or by calls that it \

@@ -145,7 +145,10 @@ pub(crate) fn add(
         let is_said = finding.ended.is_some() || finding.site.library.is_some();
         if finding.holders.is_none() && !is_said {
             finding.not_searched = match finding.resource.filter(|_| has_none) {
-                Some(kind) => Some(format!("{} memory is not searched for", kind.name())),
+                Some(kind) => Some(format!(
+                    "references to {} memory are not searched for",
+                    kind.name()
+                )),
                 None if records.len() > MAX_SEARCHED => Some(format!(
                     "there are more than {} leaked resources to search for",
                     count(MAX_SEARCHED as u64)

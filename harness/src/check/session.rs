@@ -361,7 +361,7 @@ impl<'gate> Session<'gate> {
             Code::Unfinished,
             "the check did not run to completion: a warm-up failed, or the future of an async \
              block was dropped before it completed",
-            "find out why the test itself failed, and await the block's future until it completes",
+            "find out why the test itself failed; if the block's future was dropped, await it to completion",
         ));
         report.outcome = Some(outcome::weigh(&report, &self.policy, None));
         report

@@ -165,7 +165,7 @@ mod tests {
         );
         assert_eq!(
             wrong("GPU_LEAK_CHECK_SETTLE", "5"),
-            "GPU_LEAK_CHECK_SETTLE: `5` is not a duration: write a number and ms or s, such as \"250ms\""
+            "GPU_LEAK_CHECK_SETTLE: `5` is not a duration: write a number followed by ms or s, such as \"250ms\""
         );
         assert_eq!(
             wrong("GPU_LEAK_CHECK_ROUNDS", "0"),

@@ -414,7 +414,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
                 Some(Confirmation::Repeated { runs, of, .. }) if of >= 3 => {
                     format!("left by {runs} of {of} runs, but not by the last: one-time set-up")
                 }
-                Some(Confirmation::HeldByStatic) => "not by a second run: a static holds it when the process ends, so it counts as one-time set-up"
+                Some(Confirmation::HeldByStatic) => "no second run: a static held it when the process ended, so it counts as one-time set-up"
                     .to_owned(),
                 _ => "the second run did not leave it again: one-time set-up".to_owned(),
             });

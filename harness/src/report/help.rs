@@ -93,7 +93,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
     let roots = finding.holders.iter().flatten().map(|holder| &holder.root);
     if let Some(started) = roots.clone().find_map(|root| root.started_in.as_ref()) {
         return Some(format!(
-            "make the thread that was started in {started} end, and join it before {end}"
+            "stop the thread that was started in {started}, and join it before {end}"
         ));
     }
     if let Some(root) = roots.clone().find(|root| root.kind != HolderKind::Stack) {
@@ -134,14 +134,14 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         Some(match owner {
             Some(owner) => format!(
                 "{at} {freed} others but not {these}: either {} already been removed from the container, or {} \
-                 still in it when the container was dropped or cleared in {}",
+                 still there when the container was dropped or cleared in {}",
                 if one { "it had" } else { "they had" },
                 if one { "it was" } else { "they were" },
                 innermost(&owner.freed_at)
             ),
             None => format!(
-                "find out why {these} did not reach {at}, where others were {freed}: removed, overwritten or \
-                 skipped before that, or created once too often"
+                "find out why {these} did not reach {at}, where others were {freed}: perhaps removed, overwritten or \
+                 skipped before that, or created one time too many"
             ),
         })
     };
@@ -158,7 +158,8 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let (count, at) = (other.count, nearest(&other.freed_at));
         let other = other.what();
         Some(format!(
-            "free {it} where {other} that {} {created} with {it} {} {freed}: {at}",
+            "free {it} in the same place as {other}, which {} {created} with {it} and {} {freed} in \
+             {at}",
             were(count),
             were(count)
         ))
@@ -224,7 +225,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         }
         FindingKind::FailedFree => {
             "a free that fails frees nothing. Unless a note says what was wrong, check that the \
-             resource was not freed before and that its context is still alive"
+             resource had not already been freed and that its context is still alive"
                 .to_owned()
         }
         FindingKind::Retained => {
@@ -257,18 +258,18 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         FindingKind::FirstUse => {
             let entry = function(report, kind).map_or_else(String::new, |function| {
                 let options = MeantToStay::allow(function);
-                format!(", or allow it: #[gpu_leak_check({options})]")
+                format!(", or allow them: #[gpu_leak_check({options})]")
             });
             format!(
                 "first use means resources that were created once and kept, such as a static or a library's workspace: \
-                 this is reported, but it is a failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To create \
-                 it before the first check, do so in a function with \
+                 they are reported, but are a failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To \
+                 silence this, create them before the first check, in a function with \
                  #[gpu_leak_check::warmup]{entry}"
             )
         }
         FindingKind::Deferred if report.is_of_a_program() => {
-            "this is reported, but it is not a failure: the program can drop it once it is no longer \
-             needed. To fail on growth, run with --every"
+            "this is reported, but it is not a failure: the program can free the resource once it is no \
+             longer needed. To fail on growth, run with --every"
                 .to_owned()
         }
         FindingKind::Deferred => {

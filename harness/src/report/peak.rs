@@ -35,7 +35,7 @@ pub fn peak_lines(peak: &Peak) -> Vec<String> {
     lines.extend(reusable.map(|it| format!("  reuse: {}", escape::sentence(&it.sentence()))));
     if let more @ 1.. = peak.reusable.len().saturating_sub(MAX_REUSABLE) {
         lines.push(format!(
-            "  reuse: {} are in the run file",
+            "  reuse: {} in the run file",
             quantity(more as u64, "more line")
         ));
     }

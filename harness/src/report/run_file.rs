@@ -198,7 +198,7 @@ impl Late {
     #[must_use]
     pub fn sentence(&self) -> String {
         format!(
-            "{}: {}, {} of the leak freed {} ms after the verdict; set a longer `settle` to wait \
+            "{}: {} of the leak ({}) freed {} ms after the verdict; set a longer `settle` to wait \
              for such frees",
             self.test,
             units::quantity(self.count, "resource"),
@@ -313,8 +313,8 @@ pub fn read(path: &Path) -> io::Result<RunFile> {
         Some(header) if header.schema > SCHEMA => Err(io::Error::new(
             io::ErrorKind::InvalidData,
             format!(
-                "{} was written by gpu-leak-check {} with schema {}; this release reads up to {SCHEMA}: \
-                 update it",
+                "{} was written by gpu-leak-check {} with schema {}; this release reads only schemas up to \
+                 {SCHEMA}: use a newer release",
                 path.display(),
                 header.version,
                 header.schema,

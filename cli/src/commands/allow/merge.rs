@@ -21,10 +21,10 @@ impl Merged {
         match (added, raised) {
             (0, 0) => "nothing to add: the run has no failure that an entry could allow".to_owned(),
             (added, 0) => format!("{} added", entries(added)),
-            (0, raised) => format!("the limits of {} raised", entries(raised)),
+            (0, raised) => format!("limits raised for {}", entries(raised)),
             (added, raised) => {
                 format!(
-                    "{} added, the limits of {} raised",
+                    "{} added, limits raised for {}",
                     entries(added),
                     entries(raised)
                 )

@@ -32,7 +32,8 @@ pub(super) fn run() -> ExitResult<Exit> {
     end.ok_or_else(|| Failure {
         exit: Exit::Findings,
         what: format!(
-            "the self-test ended early ({status}), at the kind after the last one printed"
+            "the self-test ended early ({status}), while it was testing the kind after the last one \
+             printed"
         ),
     })
 }
@@ -68,17 +69,20 @@ impl Tally {
         let tried = quantity(self.found + self.missed, "kind");
         match self {
             Self { missed: 1.., .. } => (
-                format!("checks miss {} of the {tried} planted", self.missed),
+                format!(
+                    "checks missed {} of the {tried} of leak that were planted",
+                    self.missed
+                ),
                 Exit::Findings,
             ),
             Self { by_drivers: 0, .. } => (
-                "neither CUDA nor Vulkan could be tried here: only allocators that report what they \
-                 allocate are judged"
+                "neither CUDA nor Vulkan could be tried here: only allocators that report their \
+                 blocks were checked"
                     .to_owned(),
                 Exit::Unmeasured,
             ),
             _ => (
-                format!("checks find everything that could be planted here: {tried}"),
+                format!("checks found every leak that could be planted here: {tried}"),
                 Exit::Clean,
             ),
         }

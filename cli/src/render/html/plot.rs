@@ -195,7 +195,7 @@ fn plot(
     let described: Vec<_> = described.take(12).collect();
     let unit_name = if of_handles { "objects" } else { "bytes" };
     Plot {
-        title: format!("{place}, {unit_name} over allocating and freeing calls"),
+        title: format!("{place}: {unit_name} after each call that allocates or frees"),
         description: described.join(" "),
         view: format!("0 0 {WIDTH} {HEIGHT}"),
         ticks: scale.ticks(amount),
@@ -208,7 +208,7 @@ fn plot(
         rows,
         left_out: (timeline.left_out > 0).then(|| {
             format!(
-                "{} between them left out",
+                "{} in the middle left out",
                 quantity(timeline.left_out, "round")
             )
         }),

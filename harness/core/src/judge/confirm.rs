@@ -240,8 +240,8 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     }
     if own.count < first.amount.count {
         leaked.finding.notes.push(format!(
-            "each run left as much, but not always at the same call site; the last run left {} in \
-             total",
+            "each later run left at least as much, but not always at the same call site; the last run \
+             left {} in total",
             amount(all, "object")
         ));
     }

@@ -28,7 +28,7 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
         let calls = rest.iter().map(|(_, failed)| failed.amount.count).sum();
         notes.push(format!(
             "{} failed during the test",
-            units::quantity(calls, "other creating call")
+            units::quantity(calls, "other allocate or create call")
         ));
     }
     notes

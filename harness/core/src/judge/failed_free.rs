@@ -113,7 +113,7 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
             let line = line.and_then(|it| passage(PassageKind::FreesInside, it, 0));
             passages.extend(line.filter(|it| !passages.contains(it)));
             finding.notes.push(format!(
-                "{} in {} named an address {offset} bytes after the start",
+                "{} in {} passed an address {offset} bytes past the start of the allocation",
                 quantity(count, "free"),
                 site.shown(&input.subject.test)
             ));
@@ -248,7 +248,7 @@ impl Meant {
                     Some(_) => format!(", at {}", site.location()),
                     None => String::new(),
                 };
-                format!("{address:#x} was {freed} before{at}: {what}")
+                format!("{address:#x} was already {freed}{at}: {what}")
             }
             Mistake::Inside => format!(
                 "{address:#x} is not the start of an allocation: it lies {} bytes inside {what}; \
@@ -384,8 +384,8 @@ fn in_broken_context(
     }
     finding.notes.push(format!(
         "the context is broken: a kernel or a copy failed, so every later call in the context \
-         fails; this is the first such call that was intercepted, and {} failed in all. Find the \
-         kernel or the copy first",
+         fails; this is the first such call that was intercepted, and {} failed in all. First \
+         find the kernel or copy that failed",
         quantity(frees, "free")
     ));
     found

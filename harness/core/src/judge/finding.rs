@@ -127,8 +127,8 @@ fn sentence(holdings: &[&Holding]) -> Option<String> {
             "it is still mapped (cuMemUnmap)".to_owned(),
         ],
         _ => [
-            format!("the handles of {named} were not released (cuMemRelease)"),
-            format!("the mappings of {mapped} still exist (cuMemUnmap)"),
+            format!("handles not released (cuMemRelease): {named}"),
+            format!("still mapped (cuMemUnmap): {mapped}"),
         ],
     };
     let parts = parts.into_iter().zip([named, mapped]);
@@ -151,8 +151,9 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
     let other = names.find(is_other)?;
     is_running.then(|| {
         format!(
-            "allocated on the thread {other}, and threads of the test still ran when it ended; \
-             start a pool that several tests share in a function with #[gpu_leak_check::warmup]"
+            "allocated on the thread {other}, and threads of the test were still running when it ended; \
+             if several tests share a thread pool, start it in a function with \
+             #[gpu_leak_check::warmup]"
         )
     })
 }
@@ -161,7 +162,9 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
 fn ending(cause: ContextEnd, group: &Group, input: &CheckInput) -> Ended {
     let how = match cause {
         ContextEnd::Destroyed => "freed only because its context was destroyed",
-        ContextEnd::LastRelease => "freed only because the last primary context was released",
+        ContextEnd::LastRelease => {
+            "freed only because the last reference to the primary context was released"
+        }
         ContextEnd::Reset => "freed only because the device was reset",
         ContextEnd::DeviceDestroyed => "not destroyed before its device was",
         ContextEnd::InstanceDestroyed => "not destroyed before its instance was",

@@ -74,7 +74,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
         .take(NAMED)
         .collect();
     finding.notes.push(format!(
-        "no single call site grew in every round, but all of them together did; the others are {}",
+        "no single call site grew in every round, but all of them together did; the other call sites are {}",
         others.join(", ")
     ));
     grown.records = groups
@@ -132,7 +132,7 @@ pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
         }
         if let Followed::Allocator { name, .. } = &line.what {
             finding.notes.push(format!(
-                "everything that {name} holds; the location shown allocated most of it"
+                "this is everything that {name} holds; most of it was allocated at the location shown"
             ));
         }
         found.push(largest);

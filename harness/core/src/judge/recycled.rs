@@ -80,7 +80,7 @@ pub(crate) fn allow(found: &mut [Found]) {
             finding.allowed_by = Some(AllowedBy::new(
                 "gpu-leak-check",
                 format!(
-                    "{library} keeps it for reuse, and how many it keeps depends on timing; use \
+                    "{library} keeps such objects for reuse, and how many depends on timing; use \
                      `rounds` to detect growth"
                 ),
             ));

@@ -166,7 +166,7 @@ fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
         Code::AmbiguousFree,
         format!(
             "{} reported {:#x} as allocated while it was already live on {}, so it is unknown \
-             which of the two a later free refers to",
+             which of the two allocations a later free refers to",
             made.layer,
             made.key.value(),
             made.place

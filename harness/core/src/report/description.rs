@@ -109,7 +109,7 @@ impl Finding {
         };
         match passage.what {
             PassageKind::ToFree | PassageKind::ToCallOfFree => {
-                format!("calls both what {created} it and what {freed} {of}")
+                format!("calls both the code that {created} it and the code that {freed} {of}")
             }
             PassageKind::Freed => match &self.siblings[..] {
                 [Sibling { count: 1, .. }] => format!("for comparison: another was {freed} here"),
@@ -121,7 +121,7 @@ impl Finding {
             },
             PassageKind::LedToFree => format!("led to the call that {freed} {of}"),
             PassageKind::FreesInside => {
-                "frees another address than the allocation returned".to_owned()
+                "frees a different address from the one that the allocation returned".to_owned()
             }
             PassageKind::Called => "called from here".to_owned(),
             PassageKind::Later => format!("another one was {created} from here later"),

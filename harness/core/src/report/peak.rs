@@ -78,7 +78,7 @@ impl GraphMemory {
         format!(
             "a graph on {} holds {} at once, although running its nodes in the order in which they \
              were added would need at most {}; the driver reuses memory only for a node that \
-             depends on the free: {}",
+             depends on the one that freed it. The graph makes {}",
             self.place,
             exact_size(self.bytes),
             exact_size(self.in_order),
@@ -95,19 +95,19 @@ impl Reusable {
     }
 
     /// Returns, for example, `100 allocations of 1.00 MiB at src/optim.rs:88, each freed before the
-    /// next: one buffer could serve them all, 99 allocations fewer`.
+    /// next: one buffer could serve them all, saving 99 allocations`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let served = match self.buffers {
             1 => "each freed before the next: one buffer could serve them all".to_owned(),
             buffers => format!(
-                "each freed before the next on its thread, stream and chain of callers: {} could \
+                "each freed before the next one with the same thread, stream and callers: {} could \
                  serve them all",
                 quantity(buffers, "buffer")
             ),
         };
         format!(
-            "{} of {} at {}, {served}, {} fewer",
+            "{} of {} at {}, {served}, saving {}",
             quantity(self.count, "allocation"),
             exact_size(self.each),
             self.at,
@@ -155,7 +155,7 @@ impl Share {
             (None, _) => Some("before the check".to_owned()),
             (Some(calls), 0) => Some(calls),
             (Some(calls), earlier) => Some(format!(
-                "{calls}, and {} of them before the check",
+                "{calls}, and {} of the allocations before the check",
                 count(earlier)
             )),
         }

@@ -196,7 +196,7 @@ impl Suppression {
         let owner = self.owner.as_ref();
         let ask = owner.map_or_else(String::new, |owner| format!("; ask {owner}"));
         Some(format!(
-            "{} still applies ({}), but expired on {until}{ask}",
+            "{} ({}) expired on {until} but still applies{ask}",
             self.stands_in, self.reason
         ))
     }
@@ -253,9 +253,9 @@ pub fn apply(
         let (limits, reached): (Vec<_>, Vec<_>) = limits.into_iter().flatten().unzip();
         // The limits apply to all findings of an entry together.
         let these = if own.len() == 1 {
-            "these are"
+            "this finding has"
         } else {
-            "together they are"
+            "all matching findings together have"
         };
         let exceeded = format!(
             "{} allows up to {}, but {these} {}",

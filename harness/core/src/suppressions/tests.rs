@@ -93,7 +93,7 @@ fn no_more_than_the_number_in_the_entry_may_stay() {
     let reported = applied(up_to(1), both());
     assert_eq!(
         reported[0].notes,
-        ["gpu.toml:3 allows up to 1 allocation, but together they are 2"]
+        ["gpu.toml:3 allows up to 1 allocation, but all matching findings together have 2"]
     );
 }
 
@@ -149,7 +149,7 @@ fn the_limit_is_inclusive_and_of_all_that_match_together() {
     let refused = applied(up_to(29), both());
     assert_eq!(
         refused[0].notes,
-        ["gpu.toml:3 allows up to 29 B, but together they are 30 B"]
+        ["gpu.toml:3 allows up to 29 B, but all matching findings together have 30 B"]
     );
     assert!(all(refused, FindingKind::Leaked));
 }
@@ -169,7 +169,7 @@ fn the_first_matching_entry_counts_even_if_a_later_one_allows_more() {
     assert_eq!(findings[0].kind, FindingKind::Leaked);
     assert_eq!(
         findings[0].notes,
-        ["gpu.toml:3 allows up to 5 B, but these are 10 B"]
+        ["gpu.toml:3 allows up to 5 B, but this finding has 10 B"]
     );
 
     let mut findings = [leak(10)];
@@ -205,7 +205,7 @@ fn an_expired_entry_still_allows_and_says_so() {
     assert_eq!(
         note(expired),
         [
-            "gpu.toml:3 still applies (a table for the whole process), but expired on 2026-05-31; \
+            "gpu.toml:3 (a table for the whole process) expired on 2026-05-31 but still applies; \
              ask the runtime team"
         ]
     );
@@ -250,7 +250,7 @@ fn a_finding_names_the_entry_whose_limits_it_exceeds() {
     assert_eq!(found[0].exceeds.as_deref(), Some("gpu.toml:3"));
     assert_eq!(
         found[0].notes,
-        ["gpu.toml:3 allows up to 0 allocations and 5 B, but these are 1 and 10 B"]
+        ["gpu.toml:3 allows up to 0 allocations and 5 B, but this finding has 1 and 10 B"]
     );
     let allowed = applied(entry("fn", "*"), vec![leak(10)]);
     assert_eq!(allowed[0].exceeds, None);

@@ -13,7 +13,7 @@ pub fn milliseconds(text: &str) -> Result<u64, String> {
         Some("s") => 1_000,
         _ => {
             return Err(format!(
-                "`{text}` is not a duration: write a number and ms or s, such as \"250ms\""
+                "`{text}` is not a duration: write a number followed by ms or s, such as \"250ms\""
             ));
         }
     };
@@ -41,7 +41,7 @@ mod tests {
             assert_eq!(
                 milliseconds(text).expect_err(text),
                 format!(
-                    "`{text}` is not a duration: write a number and ms or s, such as \"250ms\""
+                    "`{text}` is not a duration: write a number followed by ms or s, such as \"250ms\""
                 )
             );
         }

@@ -207,7 +207,7 @@ fn a_later_schema_is_refused_with_the_version_that_wrote_it() {
     let Wrong { line, what } = replayed(format!("{header}\n").as_bytes()).unwrap_err();
     assert_eq!(line, 1);
     assert!(
-        what.contains("written by gpu-leak-check 9.1.0") && what.contains("update it"),
+        what.contains("written by gpu-leak-check 9.1.0") && what.contains("use a newer release"),
         "{what}"
     );
 }

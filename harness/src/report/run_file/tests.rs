@@ -192,7 +192,7 @@ fn a_later_schema_is_refused_with_a_remedy() {
         error.contains("gpu-leak-check 9.0.0 with schema 2"),
         "{error}"
     );
-    assert!(error.ends_with("update it"), "{error}");
+    assert!(error.ends_with("use a newer release"), "{error}");
 }
 
 #[test]

@@ -132,14 +132,14 @@ fn an_address_that_was_reported_twice_makes_its_free_ambiguous() {
     });
     check.reports(
         "
-        inconclusive because of ambiguous-free: allocator:facts-cache reported 0x7000 as allocated while it was already live on cuda:0, so it is unknown which of the two a later free refers to; report each free, and make sure that allocator instances sharing a `Source` use different addresses
+        inconclusive because of ambiguous-free: allocator:facts-cache reported 0x7000 as allocated while it was already live on cuda:0, so it is unknown which of the two allocations a later free refers to; report each free, and make sure that allocator instances sharing a `Source` use different addresses
     ",
     );
     let overwritten = |record, by| Anomaly::Overwritten { record, by };
     check.input.runs[0].anomalies = vec![overwritten(block(gpu(0)), Some(block(gpu(1))))];
     check.reports(
         "
-        inconclusive because of ambiguous-free: allocator:facts-cache reported 0x7000 as allocated while it was already live on cuda:0, so it is unknown which of the two a later free refers to; if two devices may use the same addresses, report through an `observe::PlacedSource`, whose frees name the device
+        inconclusive because of ambiguous-free: allocator:facts-cache reported 0x7000 as allocated while it was already live on cuda:0, so it is unknown which of the two allocations a later free refers to; if two devices may use the same addresses, report through an `observe::PlacedSource`, whose frees name the device
     ",
     );
     check.input.runs[0].anomalies = vec![overwritten(block(gpu(0)), None)];
@@ -266,7 +266,7 @@ fn memory_that_rises_with_each_snapshot_has_grown() {
         leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; consequences [{bytes:0,count:1,resource:block}]; each 0; freed 5; when {first:17,last:17,of:18}; records [16]
         leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; freed 5; is_consequence true; when {first:18,last:18,of:18}; records [17]
         grew: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; rounds [{bytes:8,count:1},{bytes:16,count:2},{bytes:24,count:3},{bytes:32,count:4},{bytes:40,count:5}]; records [0, 1, 2, 3, 4]
-        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; freed 2; notes [everything that c10 holds; the location shown allocated most of it]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
+        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; freed 2; notes [this is everything that c10 holds; most of it was allocated at the location shown]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
     ",
     );
     // One snapshot without growth ends the trend.

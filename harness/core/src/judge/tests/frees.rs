@@ -109,14 +109,14 @@ fn a_failed_free_explains_which_memory_was_probably_meant() {
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 256; each 256; when {first:3,last:3,of:7}; records [2]
         leaked: 1 × pinned on host at src/app.rs:70; allocated 1; bytes 64; each 64; when {first:4,last:4,of:7}; records [3]
         leaked: 1 × registered on host at src/app.rs:90; allocated 1; bytes 64; each 64; when {first:5,last:5,of:7}; records [4]
-        failed-free: 2 × linear on cuda:0 at an unknown place; allocated 2; failed CUresult 1 (1) at src/app.rs:20; notes [0x1000 was freed before, at src/app.rs:15: 4.00 KiB of linear memory, allocated at src/app.rs:10]; records []
+        failed-free: 2 × linear on cuda:0 at an unknown place; allocated 2; failed CUresult 1 (1) at src/app.rs:20; notes [0x1000 was already freed, at src/app.rs:15: 4.00 KiB of linear memory, allocated at src/app.rs:10]; records []
         failed-free: 1 × linear on cuda:0 at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:40; notes [0x30ff is not the start of an allocation: it lies 255 bytes inside 256 B of linear memory, allocated at src/app.rs:30; free the address that the allocation returned]; records []
         failed-free: 1 × linear on unknown device at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:50; notes [0x3100 was not live when it was freed]; records []
         failed-free: 1 × pinned on host at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:60; notes [0x3000 is 256 B of linear memory, allocated at src/app.rs:30: call cuMemFree instead]; records []
         failed-free: 1 × registered on host at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:80; notes [0x4000 is 64 B of pinned memory, allocated at src/app.rs:70: call cuMemFreeHost instead]; records []
         failed-free: 1 × linear on unknown device at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:100; notes [0x5000 is 64 B of registered memory, registered at src/app.rs:90: call cuMemHostUnregister instead]; records []
         failed-free: 1 × linear on unknown device at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:120; notes [0x6000 was not live when it was freed]; records []
-        failed-free: 1 × event on cuda:0 at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:130; notes [0x6000 was destroyed before: 1 event, created at src/app.rs:110]; records []
+        failed-free: 1 × event on cuda:0 at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:130; notes [0x6000 was already destroyed: 1 event, created at src/app.rs:110]; records []
     ",
     );
 }
@@ -203,7 +203,7 @@ fn a_free_inside_a_leak_is_noted_with_its_distance() {
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; when {first:2,last:2,of:2}; records [1]
-        leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:frees-cache; allocated 1; bytes 64; each 64; notes [2 frees in app::step30 (src/app.rs:30) named an address 8 bytes after the start,1 free in app::step30 (src/app.rs:30) named an address 16 bytes after the start,1 free in app::step40 (src/app.rs:40) named an address 8 bytes after the start]; passages [{frame:{column:null,file:src/app.rs,function:app::step30,line:30,module:null,offset:null,owner:user},until:30,what:frees-inside},{frame:{column:null,file:src/app.rs,function:app::step40,line:40,module:null,offset:null,owner:user},until:40,what:frees-inside}]; when {first:1,last:1,of:2}; records [0]
+        leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:frees-cache; allocated 1; bytes 64; each 64; notes [2 frees in app::step30 (src/app.rs:30) passed an address 8 bytes past the start of the allocation,1 free in app::step30 (src/app.rs:30) passed an address 16 bytes past the start of the allocation,1 free in app::step40 (src/app.rs:40) passed an address 8 bytes past the start of the allocation]; passages [{frame:{column:null,file:src/app.rs,function:app::step30,line:30,module:null,offset:null,owner:user},until:30,what:frees-inside},{frame:{column:null,file:src/app.rs,function:app::step40,line:40,module:null,offset:null,owner:user},until:40,what:frees-inside}]; when {first:1,last:1,of:2}; records [0]
     ",
     );
 }
@@ -243,7 +243,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     check.reports(
         "
         failed-free
-        failed-free: 6 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 1, 3, 4, 5, 6]
+        failed-free: 6 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. First find the kernel or copy that failed]; records [0, 1, 3, 4, 5, 6]
         failed-free: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 16; each 16; failed CUresult 1 (1) at src/app.rs:60; records [2]
         note: 1 × CUDA_ERROR_ILLEGAL_ADDRESS: event, requested at src/app.rs:5
     ",
@@ -257,7 +257,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     check.reports(
         "
         failed-free
-        failed-free: 5 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 1, 3, 5, 6]
+        failed-free: 5 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. First find the kernel or copy that failed]; records [0, 1, 3, 5, 6]
         leaked: 1 × linear on cuda:1 at src/app.rs:80; allocated 1; each 0; when {first:5,last:5,of:8}; records [4]
         failed-free: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 16; each 16; failed CUresult 1 (1) at src/app.rs:60; records [2]
         note: 1 × CUDA_ERROR_ILLEGAL_ADDRESS: event, requested at src/app.rs:5
@@ -270,7 +270,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     check.reports(
         "
         failed-free
-        failed-free: 4 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 104; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 1, 3, 5]
+        failed-free: 4 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 104; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. First find the kernel or copy that failed]; records [0, 1, 3, 5]
         leaked: 1 × linear on cuda:0 at src/app.rs:90; allocated 1; bytes 128; each 128; ended {at:app::step95 (src/app.rs:95),how:freed only because its context was destroyed}; when {first:7,last:7,of:8}; records [6]
         leaked: 1 × linear on cuda:1 at src/app.rs:80; allocated 1; each 0; when {first:5,last:5,of:8}; records [4]
         failed-free: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 16; each 16; failed CUresult 1 (1) at src/app.rs:60; records [2]
@@ -318,7 +318,7 @@ fn the_free_that_broke_a_context_comes_first() {
     check.reports(
         "
         failed-free
-        failed-free: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:21; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 1 free failed in all. Find the kernel or the copy first]; records [1]
+        failed-free: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:21; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 1 free failed in all. First find the kernel or copy that failed]; records [1]
         leaked: 1 × linear on cuda:1 at src/app.rs:30; allocated 1; bytes 4096; each 4096; when {first:3,last:3,of:3}; records [2]
         failed-free: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; failed CUresult 1 (1) at src/app.rs:11; records [0]
     ",
@@ -383,7 +383,7 @@ fn allocations_that_failed_are_noted_by_line() {
         note: 2 × CUresult 2: 96 B of linear memory in all, requested at src/app.rs:30
         note: 2 × CUresult 2: stream, requested at src/app.rs:40
         note: 1 × CUresult 2: event, requested at src/app.rs:40
-        note: 3 other creating calls failed during the test
+        note: 3 other allocate or create calls failed during the test
     ",
     );
 }

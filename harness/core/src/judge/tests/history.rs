@@ -123,8 +123,8 @@ fn memory_left_later_on_another_path_is_reported_with_the_first() {
     check.reports(
         "
         leaked
-        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 128; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; notes [each run left as much, but not always at the same call site; the last run left 3 objects, 192 B in total]; when {first:1,last:2,of:3}; records [0, 1, 3, 6]
-        leaked: 1 × linear on cuda:0 at src/app.rs:15; allocated 1; bytes 8; confirmed {bytes:192,count:3,of:3,runs:3}; each 8; notes [each run left as much, but not always at the same call site; the last run left 3 objects, 192 B in total]; when {first:3,last:3,of:3}; records [2]
+        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 128; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; notes [each later run left at least as much, but not always at the same call site; the last run left 3 objects, 192 B in total]; when {first:1,last:2,of:3}; records [0, 1, 3, 6]
+        leaked: 1 × linear on cuda:0 at src/app.rs:15; allocated 1; bytes 8; confirmed {bytes:192,count:3,of:3,runs:3}; each 8; notes [each later run left at least as much, but not always at the same call site; the last run left 3 objects, 192 B in total]; when {first:3,last:3,of:3}; records [2]
     ",
     );
 }
@@ -375,7 +375,7 @@ fn memory_that_a_later_run_leaves_in_excess_is_charged_once() {
     check.reports(
         "
         leaked
-        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; notes [each run left as much, but not always at the same call site; the last run left 1 object, 64 B in total]; when {first:1,last:1,of:1}; records [0]
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; notes [each later run left at least as much, but not always at the same call site; the last run left 1 object, 64 B in total]; when {first:1,last:1,of:1}; records [0]
         note: 128 B of driver memory on cuda:0 remained allocated, more than the tolerance of 127 B
     ",
     );
@@ -399,7 +399,7 @@ fn a_call_site_that_leaves_the_same_proves_nothing_about_others() {
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; when {first:1,last:1,of:2}; records [0, 4]
-        leaked: 1 × linear on cuda:0 at src/app.rs:15; allocated 1; bytes 64; confirmed {bytes:128,count:2,of:3,runs:3}; each 64; notes [each run left as much, but not always at the same call site; the last run left 2 objects, 128 B in total]; when {first:2,last:2,of:2}; records [1]
+        leaked: 1 × linear on cuda:0 at src/app.rs:15; allocated 1; bytes 64; confirmed {bytes:128,count:2,of:3,runs:3}; each 64; notes [each later run left at least as much, but not always at the same call site; the last run left 2 objects, 128 B in total]; when {first:2,last:2,of:2}; records [1]
     ",
     );
     check.run(|run| _ = (run.take(10, 64), run.take(25, 64)));

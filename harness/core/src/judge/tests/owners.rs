@@ -153,7 +153,7 @@ fn a_thread_that_still_runs_may_belong_to_a_pool() {
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; each 0; when {first:1,last:1,of:3}; records [0]
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; each 0; when {first:2,last:2,of:3}; records [1]
-        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; each 0; notes [allocated on the thread rayon-0, and threads of the test still ran when it ended; start a pool that several tests share in a function with #[gpu_leak_check::warmup]]; when {first:3,last:3,of:3}; records [2]
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; each 0; notes [allocated on the thread rayon-0, and threads of the test were still running when it ended; if several tests share a thread pool, start it in a function with #[gpu_leak_check::warmup]]; when {first:3,last:3,of:3}; records [2]
     ",
     );
     check.input.runs[0].threads_running = 0;
@@ -203,7 +203,7 @@ fn memory_freed_only_by_the_end_of_a_context_is_a_leak_that_says_so() {
         "
         leaked
         leaked: 2 × linear on cuda:0 at src/app.rs:1; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:null,how:freed only because its context was destroyed}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:1,last:3,of:20}; records [0, 2, 20, 22]
-        leaked: 2 × linear on cuda:0 at src/app.rs:2; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:freed only because the last primary context was released}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:5,last:7,of:20}; records [4, 6, 24, 26]
+        leaked: 2 × linear on cuda:0 at src/app.rs:2; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:freed only because the last reference to the primary context was released}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:5,last:7,of:20}; records [4, 6, 24, 26]
         leaked: 2 × linear on cuda:0 at src/app.rs:3; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:freed only because the device was reset}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:9,last:11,of:20}; records [8, 10, 28, 30]
         leaked: 2 × linear on cuda:0 at src/app.rs:4; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:13,last:15,of:20}; records [12, 14, 32, 34]
         leaked: 2 × linear on cuda:0 at src/app.rs:5; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its instance was}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:17,last:19,of:20}; records [16, 18, 36, 38]

@@ -268,7 +268,7 @@ fn physical_memory_says_whether_a_handle_or_a_range_is_left() {
     check.reports(
         "
         leaked
-        leaked: 3 × physical on cuda:0 at src/app.rs:40; allocated 3; bytes 192; each 64; notes [the handles of 2 were not released (cuMemRelease), the mappings of 2 still exist (cuMemUnmap)]; when {first:4,last:6,of:7}; records [3, 4, 5]
+        leaked: 3 × physical on cuda:0 at src/app.rs:40; allocated 3; bytes 192; each 64; notes [handles not released (cuMemRelease): 2, still mapped (cuMemUnmap): 2]; when {first:4,last:6,of:7}; records [3, 4, 5]
         leaked: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 64; each 64; when {first:7,last:7,of:7}; records [6]
         leaked: 1 × physical on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [its handle was not released (cuMemRelease)]; when {first:1,last:1,of:7}; records [0]
         leaked: 1 × physical on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [it is still mapped (cuMemUnmap)]; when {first:2,last:2,of:7}; records [1]
