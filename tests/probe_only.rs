@@ -12,6 +12,7 @@ use gpu_leak_check::probe::{Probe, Segment};
 use gpu_leak_check::report::check_report::{CheckStatus, Confirmation, FindingKind};
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked;
+use gpu_leak_tests::child::Run;
 
 /// The bytes that [`Silent`] has handed out. It reserves nothing beyond them.
 static HANDED_OUT: AtomicU64 = AtomicU64::new(0);
@@ -196,6 +197,18 @@ fn more_than_before_is_a_leak_of_its_layer() {
 fn memory_that_only_the_first_run_kept_is_first_use() {
     let checked = checked::run("keeps_a_block_of_its_first_run");
     assert!(checked.child.status.success(), "{}", checked.story());
+    assert_eq!(
+        checked.report().status,
+        CheckStatus::Found(FindingKind::FirstUse)
+    );
+}
+
+/// A probe needs no driver.
+#[test]
+fn memory_that_only_the_first_run_kept_is_first_use_without_a_gpu() {
+    let run = Run::of("keeps_a_block_of_its_first_run").env("GPU_LEAK_CHECK_FIRST_USE", "fail");
+    let checked = checked::finish(run);
+    assert!(!checked.child.status.success(), "{}", checked.story());
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::FirstUse)

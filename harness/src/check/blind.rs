@@ -14,7 +14,8 @@ pub(crate) fn no_gpu() -> bool {
 }
 
 /// Returns why the check that just ran could not see everything. `before` is from the beginning of
-/// the check, and `saw_events` says whether any source reported anything while the check ran.
+/// the check, and `saw_events` says whether any source reported anything, or the figures of a probe
+/// changed, while the check ran.
 pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untraced> {
     let untraced = |lost, reason, driver_in_use| {
         Some(Untraced {

@@ -253,6 +253,8 @@ impl Run {
             began: self.began,
             ended: body.at,
             as_expected: end.as_expected,
+            // Without events, only the figures of a probe can differ.
+            saw_events: ledger.now() != self.began || usage.layers != self.baseline.layers,
             baseline: self.baseline.clone(),
             end: usage,
             over_budget: body.over_budget.clone(),
@@ -264,7 +266,6 @@ impl Run {
                 None => broken,
                 Some(_) => None,
             },
-            saw_events: ledger.now() != self.began,
             ..RunInput::default()
         };
         if self.may_have_left(&lineage) || is_more_reserved(&input) {

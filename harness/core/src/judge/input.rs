@@ -144,7 +144,7 @@ pub struct RunInput {
     pub primaries: Vec<PrimaryKept>,
     /// The number of threads of the run that had not ended.
     pub threads_running: u64,
-    /// Whether any source reported anything.
+    /// Whether any source reported anything, or the figures of a probe changed.
     pub saw_events: bool,
     /// How usage changed over time.
     pub timeline: TimelineRun,
