@@ -206,8 +206,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "unfinished",
-        "The check did not run to completion: a warm-up failed, or the future of an async block \
-         was dropped before it completed.",
+        "The check did not run to completion: a warm-up failed, a probe panicked, or the future \
+         of an async block was dropped before it completed.",
         "Find out why the test itself failed. If the block's future was dropped, await it to completion.",
     ),
     explanation(

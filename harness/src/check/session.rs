@@ -359,8 +359,8 @@ impl<'gate> Session<'gate> {
         let mut report = Report::about(self.input.subject.clone(), CheckStatus::NotMeasured);
         report.reason = Some(Reason::new(
             Code::Unfinished,
-            "the check did not run to completion: a warm-up failed, or the future of an async \
-             block was dropped before it completed",
+            "the check did not run to completion: a warm-up failed, a probe panicked, or the \
+             future of an async block was dropped before it completed",
             "find out why the test itself failed; if the block's future was dropped, await it to completion",
         ));
         report.outcome = Some(outcome::weigh(&report, &self.policy, None));
