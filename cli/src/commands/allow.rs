@@ -17,7 +17,7 @@ use self::configuration::Configuration;
 use self::sites::{exceeded, site_of};
 use crate::arguments::Allow;
 use crate::exit::{Exit, ExitResult, Failure};
-use crate::output::say;
+use crate::output::{say, test_names};
 use crate::overview::{Group, Overview};
 use crate::run::{self, Run};
 
@@ -31,6 +31,14 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
         .collect();
     for sentence in refused(&others) {
         say(format_args!("note: {sentence}"));
+    }
+    let unexpected: Vec<_> = overview.unexpected.iter().map(|it| &*it.test).collect();
+    if !unexpected.is_empty() {
+        say(format_args!(
+            "note: no entry for {} (unexpected): the test itself states what must leak: change its \
+             option `expect`",
+            test_names(&unexpected, 5)
+        ));
     }
     let reason = asked.reason.as_deref().unwrap_or_default();
     let file = Configuration::read()?;
@@ -98,11 +106,26 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use gpu_leak_check::ledger::{Kind, Layer, Place};
-    use gpu_leak_check::report::check_report::{Finding, FindingKind, Site};
+    use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Report, Site};
 
+    use super::sites::leaking_sites;
     use super::{refused, site_of};
     use crate::overview::Overview;
     use crate::render::sample;
+
+    /// An entry would let the check count nothing as leaked, which is not what it expects either.
+    #[test]
+    fn a_test_that_expects_another_leak_gets_no_entry() {
+        let leak = sample::finding(FindingKind::Leaked, "optim::step", 2, 64);
+        let unexpected = Report {
+            status: CheckStatus::Unexpected,
+            ..sample::with("a", std::slice::from_ref(&leak))
+        };
+        let run = sample::run(vec![unexpected, sample::with("b", &[leak])]);
+        let sites = leaking_sites(&run);
+        let tests = sites.iter().flat_map(|(_, site)| site.left.keys());
+        assert_eq!(tests.collect::<Vec<_>>(), ["b"]);
+    }
 
     #[test]
     fn findings_without_a_stack_are_refused_with_an_alternative() {

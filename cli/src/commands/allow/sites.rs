@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_leak_check::report::check_report::{Finding, FindingKind, Left};
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Left};
 use gpu_leak_check::units;
 
 use crate::run::Run;
@@ -113,7 +113,11 @@ pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
 /// Returns the call sites with leaks, by test.
 fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     let mut sites: BTreeMap<(SiteKey, String), LeakingSite> = BTreeMap::new();
-    for report in run.reports() {
+    // Where a leak is expected, one that is allowed would be missing.
+    for report in run
+        .reports()
+        .filter(|it| it.status != CheckStatus::Unexpected)
+    {
         let mut in_this_test: BTreeMap<SiteKey, Vec<&Finding>> = BTreeMap::new();
         // A finding that exceeds an entry needs no new one: the limits of that entry are raised.
         let new = report.findings.iter().filter(|it| it.exceeds.is_none());
