@@ -30,6 +30,9 @@ macro_rules! is_on {
     (switch, $value:expr) => {
         $value == Some(true)
     };
+    (size, $value:expr) => {
+        $value.is_some_and(|bytes| bytes > 0)
+    };
     (rounds, $value:expr) => {
         $value.is_some_and(|rounds| rounds > 1)
     };

@@ -6,7 +6,7 @@ use syn::parse::ParseStream;
 use syn::{LitStr, Token, parenthesized};
 
 use crate::paths::Paths;
-use crate::value::{Value, size};
+use crate::value::{self, Value, size};
 
 /// The prefixes that a pattern can have.
 const SORTS: [&str; 5] = ["at:", "fn:", "file:", "lib:", "fingerprint:"];
@@ -36,12 +36,14 @@ impl Allow {
         })?;
         check(&pattern)?;
         let (mut reason, mut kind, mut up_to) = (None, None, None);
+        let mut seen = Vec::new();
         while !content.is_empty() {
             content.parse::<Token![,]>()?;
             if content.is_empty() {
                 break;
             }
             let key: Ident = content.parse()?;
+            value::once(&key, &mut seen)?;
             match key.to_string().as_str() {
                 "reason" => {
                     content.parse::<Token![=]>()?;
@@ -66,7 +68,7 @@ impl Allow {
             }
         }
         let Some(reason) =
-            reason.filter(|reason| reason.value().chars().any(char::is_alphanumeric))
+            reason.filter(|reason| gpu_leak_check_options::is_reason(&reason.value()))
         else {
             return Err(syn::Error::new(
                 parentheses.span.join(),

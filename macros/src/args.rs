@@ -130,13 +130,7 @@ impl Args {
             self.allow.push(Allow::parse(&name, input)?);
             return behind(&name, input);
         }
-        if seen.contains(&name) {
-            return Err(syn::Error::new(
-                name.span(),
-                format!("`{name}` is set twice: remove one"),
-            ));
-        }
-        seen.push(name.clone());
+        value::once(&name, seen)?;
         if name == LIBRARY {
             self.library = Some(value::library(input)?);
         } else if let Some(option) = OPTIONS.iter().find(|option| name == option.name) {

@@ -57,6 +57,7 @@ fn is_on(name: &str, value: &Value, unknown: bool) -> bool {
         Value::Number(tokens) if name == "rounds" => {
             value::literal(tokens).map_or(unknown, |rounds| rounds > 1)
         }
+        Value::Number(tokens) => value::literal(tokens).map_or(unknown, |number| number > 0),
         _ => true,
     }
 }

@@ -63,6 +63,19 @@ impl Value {
     }
 }
 
+/// Adds `name` to the names that are `seen`.
+///
+/// # Errors
+/// An error at `name` if it is among them already.
+pub(crate) fn once(name: &Ident, seen: &mut Vec<Ident>) -> syn::Result<()> {
+    if seen.contains(name) {
+        let what = format!("`{name}` is set twice: remove one");
+        return Err(syn::Error::new(name.span(), what));
+    }
+    seen.push(name.clone());
+    Ok(())
+}
+
 /// Parses a size: an expression, or text in quotes.
 pub(crate) fn size(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = assigned(input)?;
@@ -138,7 +151,7 @@ pub(crate) fn runs(input: ParseStream<'_>) -> syn::Result<Value> {
 pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = number(input)?;
     if let Value::Number(tokens) = &value
-        && let Some(number) = literal(tokens)
+        && let Some(number) = literal(tokens).and_then(|number| u32::try_from(number).ok())
         && let Err(mistake) = gpu_leak_check_options::rounds(number)
     {
         return Err(syn::Error::new_spanned(tokens, mistake));
@@ -147,7 +160,7 @@ pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
 }
 
 /// Returns the value of a number that is written out, such as `5` or `5u32`.
-pub(crate) fn literal(tokens: &TokenStream) -> Option<u32> {
+pub(crate) fn literal(tokens: &TokenStream) -> Option<u64> {
     let number: LitInt = syn::parse2(tokens.clone()).ok()?;
     number.base10_parse().ok()
 }
@@ -156,9 +169,10 @@ pub(crate) fn literal(tokens: &TokenStream) -> Option<u32> {
 pub(crate) fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
     let content;
     let parentheses = parenthesized!(content in input);
-    let mut fields = Vec::new();
+    let (mut fields, mut seen) = (Vec::new(), Vec::new());
     while !content.is_empty() {
         let name: Ident = content.parse()?;
+        once(&name, &mut seen)?;
         let (name, value) = match name.to_string().as_str() {
             "count" => ("count", number(&content)?),
             "bytes" => ("bytes", size(&content)?),
@@ -236,7 +250,7 @@ pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
     let reason: LitStr = content
         .parse()
         .map_err(|error| syn::Error::new(error.span(), "the reason must be a string in quotes"))?;
-    if reason.value().trim().is_empty() {
+    if !gpu_leak_check_options::is_reason(&reason.value()) {
         return Err(syn::Error::new(
             reason.span(),
             "the reason must not be empty",

@@ -10,7 +10,7 @@ pub struct Conflict {
     pub why: &'static str,
 }
 
-const CONFLICTS: [Conflict; 4] = [
+const CONFLICTS: [Conflict; 5] = [
     Conflict {
         options: ["expect", "rounds"],
         why: "`expect` states what a single run leaks, and `rounds` looks for growth over several \
@@ -20,6 +20,11 @@ const CONFLICTS: [Conflict; 4] = [
         options: ["expect", "confirm"],
         why: "`expect` states what must leak, so there is nothing to confirm: remove \
               `confirm = true`",
+    },
+    Conflict {
+        options: ["expect", "tolerance"],
+        why: "`expect` states exactly what must leak, so there is nothing to tolerate: remove \
+              `tolerance`",
     },
     Conflict {
         options: ["rounds", "confirm"],

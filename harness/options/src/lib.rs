@@ -12,4 +12,4 @@ pub mod units;
 
 pub use self::conflicts::{Conflict, conflicts};
 pub use self::nearest::nearest;
-pub use self::rules::{FEWEST_ROUNDS, layer, rounds};
+pub use self::rules::{FEWEST_ROUNDS, is_reason, layer, rounds};

@@ -33,6 +33,11 @@ pub fn layer(name: &str) -> Result<&str, &'static str> {
     }
 }
 
+/// Whether this is a reason in words. The documentation's examples have `…` in its place.
+pub fn is_reason(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{FEWEST_ROUNDS, layer, rounds};

@@ -41,7 +41,7 @@ pub(super) struct Override {
 #[serde(deny_unknown_fields, default)]
 struct WrittenFile {
     run: GivenSettings,
-    check: Facts,
+    check: Option<Spanned<Facts>>,
     #[serde(rename = "override")]
     overrides: Vec<Spanned<Facts>>,
     allow: Vec<Spanned<Allowed>>,
@@ -148,15 +148,17 @@ impl File {
             let at = why.span().map_or(0, |span| span.start);
             (at, why.message().replace('\n', ", "))
         })?;
-        if let Err(what) = written.check.options().check() {
-            return Err((text.find("[check]").unwrap_or_default(), what.to_owned()));
-        }
-        let stands_in = |at| format!("{shown}:{}", place(text, at).0);
-        let mut overrides = Vec::new();
-        for facts in written.overrides {
+        let checked = |facts: Spanned<Facts>| {
             let (at, facts) = (facts.span().start, facts.into_inner());
             let checked = facts.options().check();
             checked.map_err(|what| (at, what.to_owned()))?;
+            Ok((at, facts))
+        };
+        let check = written.check.map(checked).transpose()?;
+        let stands_in = |at| format!("{shown}:{}", place(text, at).0);
+        let mut overrides = Vec::new();
+        for facts in written.overrides {
+            let (at, facts) = checked(facts)?;
             let test = facts.test.clone().ok_or_else(|| {
                 let what = "an [[override]] needs the tests that it applies to: test = \
                             \"train::*\"";
@@ -179,7 +181,7 @@ impl File {
         }
         Ok(Self {
             run: written.run,
-            check: written.check,
+            check: check.map(|(_, facts)| facts).unwrap_or_default(),
             overrides,
             allow,
         })
@@ -235,8 +237,7 @@ impl Allowed {
                 Pattern::WORDS.join(", ")
             ));
         };
-        // The examples in the documentation have `…` in place of a reason.
-        if !self.reason.chars().any(char::is_alphanumeric) {
+        if !gpu_leak_check_options::is_reason(&self.reason) {
             return Err("an [[allow]] needs a `reason` that is not empty".to_owned());
         }
         Ok(Suppression {
@@ -370,6 +371,13 @@ mod tests {
             "# ours\n\n[allow]\nfn = 'a'\nreason = 'b'",
             "[override]\ntest = 'a'",
             "[[allow]]\nat = 'a'\nreason = 'b'\ntests = 3",
+            "[[allow]]\nat = 'a'\nreason = 'b'\ntests = []",
+            "[[allow]]\nat = 'a'\nreason = 'b'\ntests = ['']",
+            "# [check] is below\n[check]\nparallel = true\nisolate = true",
+            "check = 4",
+            "allow = 4",
+            "override = [4]",
+            "[[run]]\nmode = 'off'",
         ];
         let reported =
             reported.map(|text| format!("{}\n    {}", text.replace('\n', " | "), wrong(text)));

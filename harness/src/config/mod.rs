@@ -119,7 +119,11 @@ impl CheckSettings {
             peaks: run.peaks.unwrap_or(false),
         };
         let judged = Facts {
-            tolerance: options.tolerance.unwrap_or(0),
+            // The expected leak is exact.
+            tolerance: match options.expect {
+                Some(_) => 0,
+                None => options.tolerance.unwrap_or(0),
+            },
             reserved_tolerance: options.reserved_tolerance.unwrap_or(0),
             budget: Limits {
                 layer: options.layer.map_or(Ok(Layer::DRIVER), layer_called)?,
@@ -173,6 +177,12 @@ fn layer_called(name: &str) -> Result<Layer, String> {
 
 /// Converts an `allow` entry of an attribute.
 fn suppression(allow: &Allow) -> Result<Suppression, String> {
+    if !gpu_leak_check_options::is_reason(allow.reason) {
+        return Err(format!(
+            "the entry {:?} needs a reason that is not empty",
+            allow.pattern
+        ));
+    }
     let (word, text) = allow.pattern.split_once(':').unwrap_or(("", allow.pattern));
     Ok(Suppression {
         kind: allow.kind,

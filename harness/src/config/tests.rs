@@ -1,7 +1,7 @@
 //! Tests the precedence of settings, and which settings are rejected.
 
 use super::{
-    CheckSettings, Duration, File, GivenSettings, Mode, OnLeak, Options, Policy, Variables,
+    Allow, CheckSettings, Duration, File, GivenSettings, Mode, OnLeak, Options, Policy, Variables,
 };
 use crate::options::Expect;
 
@@ -115,4 +115,37 @@ fn facts_of_the_attribute_override_those_of_the_file() {
         .test
         .judged;
     assert_eq!((facts.tolerance, facts.reserved_tolerance), (2, 1));
+}
+
+/// The tolerance of a whole suite must not hide the leak that one of its tests expects.
+#[test]
+fn an_expected_leak_is_compared_without_the_file_s_tolerance() {
+    let attribute = Options {
+        expect: Some(Expect {
+            count: None,
+            bytes: Some(1024),
+        }),
+        ..Options::DEFAULT
+    };
+    let file = "[check]\ntolerance = '1 MiB'";
+    let facts = settings(&Variables::default(), &attribute, file)
+        .test
+        .judged;
+    assert_eq!(facts.tolerance, 0);
+}
+
+#[test]
+fn an_entry_without_a_reason_is_refused_wherever_it_is() {
+    let entry = Allow {
+        pattern: "fn:*",
+        reason: "…",
+        kind: None,
+        up_to: None,
+    };
+    let options = Options::DEFAULT;
+    let refused = CheckSettings::combine(&Variables::default(), &options, &[entry], None, "a");
+    assert_eq!(
+        refused.unwrap_err(),
+        "the entry \"fn:*\" needs a reason that is not empty"
+    );
 }

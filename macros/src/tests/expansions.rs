@@ -19,8 +19,8 @@ fn without_a_test_attribute_one_is_added() {
 fn every_option_is_one_field() {
     insta::assert_snapshot!(pretty(
         r#"
-        tolerance = "1.5 MiB",
-        reserved_tolerance = 2 * SEGMENT,
+        tolerance = 0,
+        reserved_tolerance = "1.5 MiB",
         max_allocated = "64 MiB",
         max_reserved = 2 * SEGMENT,
         max_allocation_count = 100,

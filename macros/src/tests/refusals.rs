@@ -50,6 +50,7 @@ fn every_mistake_is_reported_with_its_remedy() {
         "expect()",
         "expect(size = 1)",
         "expect(count = \"2\")",
+        "expect(count = 1, bytes = 2, count = 3)",
         "confirm = 1",
         "parallel = \"yes\"",
         "isolate = 1",
@@ -60,6 +61,7 @@ fn every_mistake_is_reported_with_its_remedy() {
         "settle = \"2 minutes\"",
         "unchecked_if(true)",
         "unchecked_if(true, \" \")",
+        "unchecked_if(true, \"…\")",
         "unchecked_if(true, reason)",
         "allow",
         "allow(\"fn:a\")",
@@ -67,6 +69,7 @@ fn every_mistake_is_reported_with_its_remedy() {
         "allow(\"fn:\", reason = \"b\")",
         "allow(\"fn:a\", reason = \" \")",
         "allow(\"fn:a\", because = \"b\")",
+        "allow(\"fn:a\", reason = \"b\", kind = event, kind = stream)",
         "allow(\"fn:a\", reason = \"b\", up_to = \"1 MB\")",
         "crate = \"my_crate\"",
         "tolerance = 1 confirm = false",
@@ -75,6 +78,7 @@ fn every_mistake_is_reported_with_its_remedy() {
         "tolerance = 1 GB, parallel = 2",
         "expect(count = 1), rounds = 5",
         "expect(count = 1), confirm = true",
+        "expect(count = 1), tolerance = 1",
         "rounds = 5, confirm = true",
         "parallel, isolate",
     ];
@@ -85,6 +89,7 @@ fn every_mistake_is_reported_with_its_remedy() {
 fn options_that_only_seem_to_conflict_are_accepted() {
     for args in [
         "expect(count = 1), rounds = 1, confirm = false",
+        "expect(count = 1), tolerance = 0",
         "rounds = 5, confirm = false",
         "rounds = 1u32, confirm = true",
         "rounds = ROUNDS, confirm = true",

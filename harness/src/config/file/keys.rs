@@ -52,22 +52,26 @@ pub(super) fn misplaced(text: &str) -> Option<(usize, String)> {
                 (key.span().start, what)
             }));
         };
+        let header = section.header;
         match value.get_ref() {
             DeValue::Table(_) if section.repeats => {
-                let header = section.header;
                 let what =
                     format!("write {header}, with double brackets, because there may be several");
                 found.push((at, what));
             }
             DeValue::Table(table) => check(table),
-            DeValue::Array(entries) => {
-                for entry in entries.iter() {
-                    if let DeValue::Table(table) = entry.get_ref() {
-                        check(table);
-                    }
-                }
+            DeValue::Array(entries)
+                if section.repeats && entries.iter().all(|entry| entry.get_ref().is_table()) =>
+            {
+                let tables = entries
+                    .iter()
+                    .filter_map(|entry| entry.get_ref().as_table());
+                tables.for_each(check);
             }
-            _ => {}
+            _ => found.push((
+                at,
+                format!("write {header}, and its keys in the lines below"),
+            )),
         }
     }
     found.into_iter().min()

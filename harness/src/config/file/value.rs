@@ -64,17 +64,30 @@ pub(super) struct Flag(pub(super) bool);
 
 pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildMatch>, D::Error> {
     let text = String::deserialize(from)?;
-    if text.is_empty() {
-        let what = "an empty pattern matches no test: `*` matches every one";
-        return Err(de::Error::custom(what));
-    }
+    names_a_test(&text)?;
     Ok(Some(WildMatch::new(&text)))
+}
+
+fn names_a_test<E: de::Error>(pattern: &str) -> Result<(), E> {
+    match pattern.is_empty() {
+        true => Err(E::custom(
+            "an empty pattern matches no test: `*` matches every one",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Parses a list of names in brackets.
 pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let what = |_| de::Error::custom("expected a list of names in quotes, such as [\"train::*\"]");
-    Vec::deserialize(from).map_err(what)
+    let names: Vec<String> = Vec::deserialize(from).map_err(what)?;
+    if names.is_empty() {
+        // Without this key, an entry applies in every test.
+        let what = "an empty list names no test: remove the entry, or name its tests";
+        return Err(de::Error::custom(what));
+    }
+    names.iter().try_for_each(|name| names_a_test(name))?;
+    Ok(names)
 }
 
 /// A size: a whole number of bytes, or text with a unit.
