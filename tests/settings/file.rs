@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::{Check, Scope, gpu_leak_check};
 use gpu_leak_tests::checked::Checked;
 
 use super::shelf::take;
@@ -45,6 +45,30 @@ fn an_override_holds_for_the_tests_it_names() {
     let checked = configured("file::leaks_ten_bytes", text);
     assert_eq!(
         checked.report().status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks"]
+#[test]
+fn leaks_in_a_block() {
+    Check::new("step").run(|| take(10));
+    let scope = Scope::open("epoch");
+    scope.in_scope(|| take(10));
+    scope.finish().assert_clean();
+}
+
+/// Reports, `[[allow]]` entries and the command call a block by the name of its test and its own.
+#[test]
+fn an_override_holds_for_blocks_by_the_name_that_reports_show() {
+    let text = "[[override]]\ntest = '*::leaks_in_a_block'\ntolerance = 20\n\
+                [[override]]\ntest = '*::leaks_in_a_block: *'\ntolerance = 10";
+    configured("file::leaks_in_a_block", text).assert_clean();
+    let text = "[[override]]\ntest = 'step'\ntolerance = 10";
+    let checked = configured("file::leaks_in_a_block", text);
+    assert_eq!(
+        checked.reports[0].status,
         CheckStatus::Found(FindingKind::Leaked)
     );
 }

@@ -189,8 +189,9 @@ impl Check {
     }
 
     /// Like [`run`](Self::run), but for an async block, which runs on the task that awaits this
-    /// future. At the end of each run, the thread that polls the future is blocked while the check
-    /// waits for frees in flight.
+    /// future. The compiler does not accept this future in `tokio::spawn`, because it cannot prove
+    /// that the future of an async closure is [`Send`]. At the end of each run, the thread that
+    /// polls the future is blocked while the check waits for frees in flight.
     ///
     /// ```
     /// # use gpu_leak_check::Check;
@@ -218,7 +219,7 @@ impl Check {
     /// checks are switched off.
     fn begin(&self, adapt: impl FnOnce(&mut CheckSettings)) -> Option<(Subject, Session<'static>)> {
         let subject = subject_at(&self.name, self.at);
-        let mut settings = CheckSettings::of(&self.name, None, &self.options, &self.allow)
+        let mut settings = CheckSettings::of(&subject.test, None, &self.options, &self.allow)
             .unwrap_or_else(|why| outcome::fail_at(&subject, why, ""));
         adapt(&mut settings);
         if settings.policy.mode == Mode::Off {

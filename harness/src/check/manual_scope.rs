@@ -97,14 +97,13 @@ impl Scope {
     /// Panics if the run's settings are wrong.
     #[track_caller]
     pub fn open(name: impl Into<String>) -> OpenScope {
-        let name = name.into();
-        let mut settings = match CheckSettings::of(&name, None, &Options::DEFAULT, &[]) {
+        let subject = subject_at(&name.into(), Location::caller());
+        let mut settings = match CheckSettings::of(&subject.test, None, &Options::DEFAULT, &[]) {
             Ok(settings) => settings,
             Err(why) => panic!("gpu-leak-check: {why}"),
         };
         // A scope has no body that could run again.
         (settings.test.judged.confirm, settings.test.judged.rounds) = (false, 1);
-        let subject = subject_at(&name, Location::caller());
         let mut session = Session::new(subject, settings, None).unfiled();
         session.listen();
         let run = session.begin_run();
