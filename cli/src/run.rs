@@ -16,7 +16,7 @@ use gpu_leak_check::report::run_file::{
 use gpu_leak_check::report::{Code, device_title, escape};
 
 use crate::exit::{ExitResult, Failure};
-use crate::output::test_names;
+use crate::output::{say, test_names};
 use crate::workspace::{self, Workspace};
 
 /// The contents of one or more runs.
@@ -93,6 +93,13 @@ impl Run {
         run.forget_duplicate_aborts();
         run.set_earlier_attempts_aside();
         Ok(run)
+    }
+
+    /// Prints the files and lines that could not be read.
+    pub(crate) fn say_problems(&self) {
+        for problem in &self.problems {
+            say(format_args!("note: {}", escape::sentence(problem)));
+        }
     }
 
     /// Returns the checks that ended.

@@ -23,6 +23,7 @@ use crate::run::{self, Run};
 
 pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
     let run = Run::read(&run::chosen_or_newest(&asked.from)?)?;
+    run.say_problems();
     let overview = Overview::of(&run);
     let others: Vec<_> = overview
         .groups

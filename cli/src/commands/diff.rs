@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use gpu_leak_check::report::check_report::CheckStatus;
-use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count_change, size_change};
 
 use crate::arguments::Diff;
 use crate::exit::{Exit, ExitResult};
-use crate::output::{print, say, test_names, width_of_stdout, wrapped};
-use crate::overview::{Group, Identity, identity, merged};
+use crate::output::{print, test_names, width_of_stdout, wrapped};
+use crate::overview::{Group, Identity, Overview, identity, merged};
 use crate::run::Run;
 
 /// How a finding changed between two runs.
@@ -35,19 +34,23 @@ pub(super) const STATUSES: [(DiffStatus, &str); 5] = [
 pub(crate) fn run(asked: &Diff) -> ExitResult<Exit> {
     let old = Run::read(std::slice::from_ref(&asked.old))?;
     let new = Run::read(std::slice::from_ref(&asked.new))?;
-    for problem in old.problems.iter().chain(&new.problems) {
-        say(format_args!("note: {}", escape::sentence(problem)));
-    }
+    old.say_problems();
+    new.say_problems();
     let changes = compare(&old, &new);
     print(&rendered(&changes, width_of_stdout()));
-    let is_worse = changes
-        .iter()
-        .any(|(status, _)| matches!(status, DiffStatus::New | DiffStatus::Grown));
-    Ok(if is_worse {
+    Ok(exit(&changes, &old, &new))
+}
+
+fn exit(changes: &[(DiffStatus, String)], old: &Run, new: &Run) -> Exit {
+    let is_worse = |status| matches!(status, DiffStatus::New | DiffStatus::Grown);
+    let is_readable = old.problems.is_empty() && new.problems.is_empty();
+    if changes.iter().any(|(status, _)| is_worse(*status)) {
         Exit::Findings
-    } else {
+    } else if is_readable && Overview::of(new).has_measured() {
         Exit::Clean
-    })
+    } else {
+        Exit::Unmeasured
+    }
 }
 
 /// Returns a line for each finding, with its status.
@@ -125,8 +128,10 @@ fn rendered(changes: &[(DiffStatus, String)], width: usize) -> String {
 mod tests {
     use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
-    use super::{compare, rendered};
+    use super::{compare, exit, rendered};
+    use crate::exit::Exit;
     use crate::render::sample::{self, MIB};
+    use crate::run::Run;
 
     #[test]
     fn each_finding_has_its_status() {
@@ -144,5 +149,20 @@ mod tests {
             sample::with("d", &[leak("fresh", 1)]),
         ]);
         insta::assert_snapshot!(rendered(&compare(&old, &new), 100));
+    }
+
+    #[test]
+    fn a_run_that_measured_nothing_or_cannot_be_read_is_not_better() {
+        let leak = sample::finding(FindingKind::Leaked, "kept", 1, MIB);
+        let old = sample::run(vec![sample::with("a", &[leak])]);
+        let with = |status| sample::run(vec![sample::report("a", status)]);
+        let damaged = Run {
+            problems: vec!["it is damaged".to_owned()],
+            ..with(CheckStatus::Clean)
+        };
+        let exit = |new| exit(&compare(&old, &new), &old, &new);
+        assert_eq!(exit(with(CheckStatus::Clean)), Exit::Clean);
+        assert_eq!(exit(with(CheckStatus::NotMeasured)), Exit::Unmeasured);
+        assert_eq!(exit(damaged), Exit::Unmeasured);
     }
 }
