@@ -93,7 +93,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "unexpected",
         "The test has the option `expect`, and it left behind more or less than the option says.",
-        "Find out what has changed. If the new amount is intended, change the option.",
+        "Find out what has changed. If the new amount is intended, change the option. One-time \
+         set-up counts too, because the body runs once: `warmup = 1` excludes it.",
     ),
     explanation(
         "aborted",
