@@ -69,10 +69,10 @@ impl Run {
         for directory in directories {
             files.extend(files_of(directory)?);
         }
-        // The order must not depend on how the directories are written. `add` skips copies of a
-        // file.
+        // The order must not depend on how the directories are written.
         files.sort_by_cached_key(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let mut run = Self::default();
+        let mut found = Vec::new();
         for path in files {
             let read = if is_recording(&path) {
                 run.recordings.push(path.clone());
@@ -81,7 +81,7 @@ impl Run {
                 run_file::read(&path)
             };
             match read {
-                Ok(file) => run.add(&path, file),
+                Ok(file) => found.push((path, file)),
                 Err(why) if why.kind() == io::ErrorKind::InvalidData => {
                     run.problems.push(why.to_string());
                 }
@@ -89,6 +89,9 @@ impl Run {
                     .problems
                     .push(format!("cannot read {}: {why}", path.display())),
             }
+        }
+        for (path, file) in complete(found) {
+            run.add(&path, file);
         }
         run.forget_duplicate_aborts();
         run.set_earlier_attempts_aside();
@@ -179,11 +182,6 @@ impl Run {
     }
 
     fn add(&mut self, path: &Path, mut file: RunFile) {
-        // The file may be a copy, such as a second download of the same artifact.
-        let is_known = |process: &Process| process.file.header == file.header;
-        if file.header.is_some() && self.processes.iter().any(is_known) {
-            return;
-        }
         self.note_problems(path, &file);
         if file.header.as_ref().and_then(Header::is_running) == Some(true) {
             let running = std::mem::take(&mut file.aborted);
@@ -276,6 +274,23 @@ impl Run {
             }
         }
     }
+}
+
+/// Returns one copy of each file: there may be several, such as two downloads of the same artifact,
+/// or one from before the process ended. Since a file only grows, the longest copy has all lines.
+fn complete(found: Vec<(PathBuf, RunFile)>) -> Vec<(PathBuf, RunFile)> {
+    let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+    let mut copies: Vec<(PathBuf, RunFile)> = Vec::new();
+    for (path, file) in found {
+        let is_copy = |(_, other): &&mut (PathBuf, RunFile)| other.header == file.header;
+        let known = copies.iter_mut().find(is_copy);
+        match known.filter(|_| file.header.is_some()) {
+            Some(known) if length(&path) > length(&known.0) => *known = (path, file),
+            Some(_) => {}
+            None => copies.push((path, file)),
+        }
+    }
+    copies
 }
 
 /// Judges the checks of a recording, as if their process had written the result.

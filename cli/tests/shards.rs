@@ -108,6 +108,34 @@ fn a_copy_of_a_shard_counts_once() {
     );
 }
 
+/// Such as an upload of the directory before the tests had ended, in addition to the one afterwards.
+#[test]
+fn the_longest_copy_of_a_file_counts() {
+    let base = tempfile::tempdir().expect("a directory");
+    let run = checked(base.path(), "r", &["gives_back", "keeps_a_tensor"]);
+    let text = fs::read_to_string(file_of(&run)).expect("the file");
+    let until_the_leak = text
+        .split_inclusive('\n')
+        .take_while(|line| !line.contains("keeps_a_tensor"));
+    let earlier = base.path().join("earlier");
+    fs::create_dir(&earlier).expect("a directory");
+    fs::write(
+        earlier.join("main-1.jsonl"),
+        until_the_leak.collect::<String>(),
+    )
+    .expect("a copy");
+    let alone = report(&[&earlier]);
+    assert!(alone.stdout.contains("1 checked: 1 clean"), "{alone:?}");
+    for order in [[&earlier, &run], [&run, &earlier]] {
+        let told = report(&order.map(|it| &**it));
+        assert_eq!(told.code, Some(1), "{told:?}");
+        assert!(
+            told.stdout.contains("2 checked: 1 clean, 1 leaked"),
+            "{told:?}"
+        );
+    }
+}
+
 #[test]
 fn a_check_that_is_under_way_is_not_aborted() {
     let base = tempfile::tempdir().expect("a directory");
