@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
-use gpu_leak_check::{Place, gpu_leak_check};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome};
+use gpu_leak_check::{Check, Place, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
@@ -258,6 +258,29 @@ fn a_leak_of_a_body_that_cannot_run_twice_is_inconclusive() {
     assert!(reason.what.contains("second run"), "{story}");
     // The report still contains the remains.
     assert!(story.contains("1.00 MiB"), "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn expects_a_static_beside_a_leak() {
+    take(MIB);
+    static ONCE: Once = Once::new();
+    Check::new("set-up")
+        .expect_count(1)
+        .run(|| ONCE.call_once(|| _ = take(8)));
+}
+
+/// The run that confirms the leak cannot leave the static again.
+#[test]
+fn an_expectation_that_only_the_first_run_meets_hides_no_leak() {
+    let checked = run("second_run::expects_a_static_beside_a_leak");
+    let test = checked.reports.last().expect("the test's report");
+    let leaked = CheckStatus::Found(FindingKind::Leaked);
+    assert_eq!(test.status, leaked, "{}", checked.story());
+    let blocks = checked.reports.iter().filter(|it| it.test != test.test);
+    let outcomes: Vec<_> = blocks.map(|block| block.outcome).collect();
+    assert_eq!(outcomes, [Some(Outcome::Pass); 2], "{}", checked.story());
 }
 
 fn at_one_line(bytes: u64) -> u64 {

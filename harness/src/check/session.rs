@@ -114,6 +114,8 @@ impl<'gate> Session<'gate> {
             suppressions,
         } = settings;
         let is_confirming = current().is_some_and(tree::is_confirming);
+        // An expected leak may be one-time set-up, which no further run leaves.
+        let may_differ = test.judged.confirm || test.judged.expect.is_some();
         let facts = Facts {
             confirm: test.judged.confirm && !is_confirming,
             ..test.judged
@@ -135,7 +137,7 @@ impl<'gate> Session<'gate> {
             began: Instant::now(),
             body_time: Duration::ZERO,
             end: None,
-            is_confirming: is_confirming && test.judged.confirm,
+            is_confirming: is_confirming && may_differ,
             heap: None,
             is_filed: true,
             policy,
