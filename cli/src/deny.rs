@@ -10,7 +10,7 @@ use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Re
 use gpu_leak_check::report::escape;
 
 use crate::arguments::{Deny, Judging};
-use crate::entries::{expired, known_configuration, slack, unmatched_in_file};
+use crate::entries::{configurations, expired, is_complete, slack, unmatched_in_file};
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::say;
 use crate::overview::{Overview, identity, merged, outcome};
@@ -78,15 +78,18 @@ impl Denied {
 
     /// Prints notes about conditions of the whole suite that are not denied.
     pub(crate) fn say_notes(overview: &Overview<'_>, judging: &Judging) -> ExitResult<()> {
-        let Some((path, shown)) = known_configuration(overview) else {
+        if !is_complete(overview) {
             return Ok(());
-        };
-        let mut notes = Vec::new();
-        if !judging.denied(settings()?).contains(&Deny::Unmatched) {
-            notes.extend(unmatched_in_file(overview.run, &path, &shown)?);
         }
-        let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
-        notes.extend(entries.iter().filter_map(|it| slack(overview.run, it)));
+        let is_denied = judging.denied(settings()?).contains(&Deny::Unmatched);
+        let mut notes = Vec::new();
+        for (shown, path) in configurations(overview.run) {
+            if !is_denied {
+                notes.extend(unmatched_in_file(overview.run, &path, &shown)?);
+            }
+            let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
+            notes.extend(entries.iter().filter_map(|it| slack(overview.run, it)));
+        }
         for note in notes {
             say(format_args!("note: {note}"));
         }
@@ -270,17 +273,16 @@ fn unmatched(overview: &Overview<'_>, is_part: bool) -> ExitResult<Vec<String>> 
         ))
     });
     let mut sentences: Vec<_> = budgets.collect();
-    let Some((_, file)) = workspace::configuration() else {
-        return Ok(sentences);
-    };
-    match known_configuration(overview).filter(|_| !is_part) {
-        Some((path, shown)) => {
-            sentences.extend(unmatched_in_file(overview.run, &path, &shown)?);
+    for (file, path) in configurations(run) {
+        match is_complete(overview) && !is_part {
+            true => sentences.extend(unmatched_in_file(run, &path, &file)?),
+            false => say(format_args!(
+                "note: unused entries of {} were not looked for, because this run covers only part \
+                 of the suite, or some of its checks did not end, measured nothing or could not be \
+                 read",
+                escape::name(&file)
+            )),
         }
-        None => say(format_args!(
-            "note: unused entries of {file} were not looked for, because this run covers only part \
-             of the suite, or some of its checks did not end, measured nothing or could not be read"
-        )),
     }
     Ok(sentences)
 }

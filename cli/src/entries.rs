@@ -1,6 +1,7 @@
 //! Compares the entries of the configuration file with a run: finds entries that expired, that
 //! match nothing, or that allow more than is needed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use gpu_leak_check::__command::{Suppression, allow_entries, is_for_test, unmatched_overrides};
@@ -13,7 +14,7 @@ use crate::exit::{ExitResult, Failure};
 use crate::output::test_names;
 use crate::overview::Overview;
 use crate::run::Run;
-use crate::workspace;
+use crate::workspace::{self, CONFIG};
 
 /// Returns the entries that allow findings of the run.
 fn entries_in_use(run: &Run) -> impl Iterator<Item = &AllowedBy> {
@@ -37,11 +38,29 @@ pub(crate) fn expired(run: &Run) -> Vec<String> {
     expired
 }
 
-/// Returns the configuration file, if every check of the run ended and measured. Otherwise it is
-/// not known whether an entry is needed.
-pub(crate) fn known_configuration(overview: &Overview<'_>) -> Option<(PathBuf, String)> {
-    let is_complete = !overview.is_blind() && overview.aborted.is_empty();
-    workspace::configuration().filter(|_| is_complete)
+/// Returns the configuration files of a run, each with its path as reports show it: the file that
+/// applies here, and those of packages that have their own.
+pub(crate) fn configurations(run: &Run) -> BTreeMap<String, PathBuf> {
+    let here = workspace::configuration().into_iter();
+    let mut files: BTreeMap<_, _> = here.map(|(path, shown)| (shown, path)).collect();
+    let in_reports = run.reports().filter_map(|it| it.configured_by.as_ref());
+    // A report of another user may name any file.
+    let is_a_package_s = |it: &&String| Path::new(it).file_name().is_some_and(|it| it == CONFIG);
+    let others = in_reports.filter(|it| is_a_package_s(it) && !files.contains_key(*it));
+    let others: BTreeSet<_> = others.collect();
+    if !others.is_empty() {
+        let root = workspace::root();
+        files.extend(others.into_iter().map(|it| (it.clone(), root.join(it))));
+    }
+    // A run may come from another machine.
+    files.retain(|_, path| path.is_file());
+    files
+}
+
+/// Returns whether every check of the run ended and measured. Otherwise it is not known whether an
+/// entry is needed.
+pub(crate) fn is_complete(overview: &Overview<'_>) -> bool {
+    !overview.is_blind() && overview.aborted.is_empty()
 }
 
 /// Returns the entries and overrides of the configuration file that match nothing in a run of the
@@ -58,7 +77,10 @@ pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResu
         .iter()
         .filter(|entry| !used.contains(&&*entry.stands_in));
     let mut sentences: Vec<_> = unused.map(unmatched_entry).collect();
-    let tests: Vec<_> = run.reports().map(|report| &*report.test).collect();
+    // Another file may have applied to a test.
+    let is_by_another = |by: &Option<String>| by.as_ref().is_some_and(|by| by != shown);
+    let tests = run.reports().filter(|it| !is_by_another(&it.configured_by));
+    let tests: Vec<_> = tests.map(|report| &*report.test).collect();
     let overrides = unmatched_overrides(path, shown, &tests).map_err(Failure::usage)?;
     sentences.extend(overrides.into_iter().map(|(stands_in, pattern)| {
         let pattern = escape::name(&pattern);

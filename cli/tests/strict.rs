@@ -204,3 +204,40 @@ fn a_bound_far_above_what_the_whole_suite_left_is_noted() {
         ""
     );
 }
+
+/// The file of a package applies to its tests alone, and instead of the workspace's.
+#[test]
+fn a_package_s_own_file_is_judged_in_a_run_of_its_workspace() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let workspace = directory.path().canonicalize().expect("it exists");
+    let write = |name: &str, text: &str| fs::write(workspace.join(name), text).expect("a file");
+    fs::create_dir_all(workspace.join("alpha/src")).expect("a directory");
+    let package = "[package]\nname = 'alpha'\nversion = '0.1.0'\nedition = '2024'";
+    write(
+        "Cargo.toml",
+        "[workspace]\nmembers = ['alpha']\nresolver = '3'",
+    );
+    write("alpha/Cargo.toml", package);
+    write("alpha/src/lib.rs", "");
+    let names_the_test = "[[override]]\ntest = 'planted::gives_back'\ntolerance = 1";
+    write("gpu-leak-check.toml", names_the_test);
+    let names_no_test = "[[override]]\ntest = 'gone'\ntolerance = 1";
+    write("alpha/gpu-leak-check.toml", names_no_test);
+    let mut command = command();
+    command
+        .args(["test", "--strict"])
+        .current_dir(&workspace)
+        .env("CARGO", cargo_that_runs_each(&workspace, &["gives_back"]))
+        .env("CARGO_MANIFEST_DIR", workspace.join("alpha"))
+        .env("GPU_LEAK_CHECK_OUTPUT", workspace.join("runs"));
+    let told = call(&mut command);
+    let unmatched = |place: &str, pattern: &str| {
+        format!("unmatched: the override at {place}:1 matches no test of this run ({pattern})")
+    };
+    let expected = [
+        unmatched("alpha/gpu-leak-check.toml", "gone"),
+        unmatched("gpu-leak-check.toml", "planted::gives_back"),
+    ];
+    assert_eq!(denied(&told), expected, "{told:?}");
+    assert_eq!(told.code, Some(1), "{told:?}");
+}
