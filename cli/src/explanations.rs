@@ -206,6 +206,12 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
         "Find out what has changed. If the new amount is intended, change the option.",
     ),
     explanation(
+        "settings",
+        "The options of the test, a configuration file or an environment variable are wrong, so \
+         the test failed before its body ran.",
+        "Correct what the message names, and run the test again.",
+    ),
+    explanation(
         "unfinished",
         "The check did not run to completion: a warm-up failed, a probe panicked, or the future \
          of an async block was dropped before it completed.",

@@ -354,6 +354,15 @@ fn without_time_there_is_no_search() {
     assert!(!checked.child.stderr.contains("held by"));
 }
 
+#[test]
+fn a_process_with_many_leaks_stops_searching() {
+    let fake = Fake::new();
+    let run = fake.run("holders::planted::kept_by_many_scopes");
+    let run = run.env("GPU_LEAK_CHECK_HELD_BY", "1ms");
+    let child = run.env("GPU_LEAK_CHECK_SETTLE", "0ms").run();
+    assert!(child.status.success(), "{}", child.stderr);
+}
+
 /// The heap has two gigabytes, and the search unlimited time. The search ends when it has read its
 /// maximum number of bytes, and makes no claim.
 #[test]

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use gpu_leak_check::{Check, gpu_leak_check};
+use gpu_leak_check::{Check, Scope, gpu_leak_check};
 
 use crate::kinds::planted::memory::linear;
 use crate::kinds::planted::streams::event;
@@ -51,6 +51,22 @@ pub(super) fn keep() {
 #[test]
 fn kept_in_a_static() {
     keep();
+}
+
+/// Fails unless the searches for the leaks of many scopes end some time.
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_many_scopes() {
+    const ENDED: &str = "the searches in this process took more than ";
+
+    let mut reasons = (0..10_000).map(|_| {
+        let scope = Scope::open("one of many");
+        scope.in_scope(|| _ = taken());
+        let report = scope.finish();
+        report.findings[0].not_searched.clone().unwrap_or_default()
+    });
+    assert!(!reasons.next().unwrap().starts_with(ENDED));
+    assert!(reasons.any(|reason| reason.starts_with(ENDED)));
 }
 
 #[gpu_leak_check]

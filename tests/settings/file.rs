@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, Code, FindingKind, Outcome};
 use gpu_leak_check::{Check, Scope, gpu_leak_check};
 use gpu_leak_tests::checked::Checked;
 
@@ -103,6 +103,13 @@ fn a_mistake_in_the_file_fails_the_test_with_its_place() {
         headline.ends_with("gpu.toml:2:13: `1 MB` is ambiguous: write \"1 MiB\" or \"1000000 B\""),
         "{headline}"
     );
+    // Otherwise, the results of the run would not mention the test.
+    let report = checked.report();
+    assert_eq!(report.status, CheckStatus::NotMeasured);
+    assert_eq!(report.outcome, Some(Outcome::Fail));
+    let reason = report.reason.as_ref().expect("a reason");
+    assert_eq!(reason.code, Code::Settings);
+    assert!(headline.ends_with(&reason.what), "{reason:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::outcome;
 use super::process::exit_summary;
 use super::process::listen::record_from_here;
 use super::scopes::open::is_inside_a_check;
-use super::session::{Session, check};
+use super::session::{Session, check, refuse};
 use super::subject::subject_of;
 use super::turn::concurrency;
 use super::turn::entry;
@@ -57,7 +57,7 @@ pub(super) enum Caller {
 
 fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
     isolate::report_to_parent(|| {
-        let settings = settings_of(case).unwrap_or_else(|why| outcome::fail(case, why, ""));
+        let settings = settings_of(case).unwrap_or_else(|why| refuse(&subject_of(case), why));
         let nested = is_inside_a_check();
         if settings.policy.mode != Mode::Off && !nested && entry::is_second(case) {
             outcome::fail(case, entry::REGISTERED_TWICE, "");

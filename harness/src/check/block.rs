@@ -8,7 +8,7 @@ use super::annotated::{Caller, take_turn};
 use super::body::{End, run_here, run_here_async};
 use super::outcome::{self, Checked};
 use super::scopes::open::is_inside_a_check;
-use super::session::{Session, check, check_async};
+use super::session::{Session, check, check_async, refuse};
 use super::subject::subject_at;
 use crate::config::{CheckSettings, Mode};
 use crate::judge::Subject;
@@ -220,7 +220,7 @@ impl Check {
     fn begin(&self, adapt: impl FnOnce(&mut CheckSettings)) -> Option<(Subject, Session<'static>)> {
         let subject = subject_at(&self.name, self.at);
         let mut settings = CheckSettings::of(&subject.test, None, &self.options, &self.allow)
-            .unwrap_or_else(|why| outcome::fail_at(&subject, why, ""));
+            .unwrap_or_else(|why| refuse(&subject, why));
         adapt(&mut settings);
         if settings.policy.mode == Mode::Off {
             return None;

@@ -15,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::allocators_own;
 pub(super) use super::allocators_own::reported as reported_by_allocator;
+use super::search_time::Searching;
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{WatchedHeap, unnoted, watch as watch_heap};
@@ -61,10 +62,21 @@ pub(crate) fn add(
     at_the_end: bool,
     heap: Option<&WatchedHeap>,
 ) {
+    // At the end of the process, the kind of a finding depends on what is found.
+    let _searching = match Searching::begin(time) {
+        Err(why) if !at_the_end => {
+            let sought = report.findings.iter_mut().filter(|it| is_sought(it.kind));
+            for finding in sought.filter(|it| !is_explained(it)) {
+                finding.not_searched = Some(why.clone());
+            }
+            return;
+        }
+        searching => searching.ok(),
+    };
     // Maps each record to its group: its finding or, at the end of the process, the record itself.
     let mut groups = FxHashMap::default();
     for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
-        if fails(finding.kind) || finding.kind == FindingKind::FirstUse {
+        if is_sought(finding.kind) {
             for record in records.iter().take(MAX_SEARCHED) {
                 let group = if at_the_end { groups.len() } else { at };
                 groups.insert(*record, group);
@@ -140,10 +152,7 @@ pub(crate) fn add(
             holders.dedup();
             holders
         });
-        // In this case, the report already says how the context ended, or which library has the
-        // resource.
-        let is_said = finding.ended.is_some() || finding.site.library.is_some();
-        if finding.holders.is_none() && !is_said {
+        if finding.holders.is_none() && !is_explained(finding) {
             finding.not_searched = match finding.resource.filter(|_| has_none) {
                 Some(kind) => Some(format!(
                     "references to {} memory are not searched for",
@@ -359,6 +368,16 @@ fn search(
         let searching = searching.spawn_scoped(scope, search).ok()?;
         Some((searching.join().ok()?, without_address))
     })
+}
+
+/// Whether holders are searched for.
+fn is_sought(kind: FindingKind) -> bool {
+    fails(kind) || kind == FindingKind::FirstUse
+}
+
+/// Whether the report already says how the context ended, or which library has the resource.
+fn is_explained(finding: &Finding) -> bool {
+    finding.ended.is_some() || finding.site.library.is_some()
 }
 
 /// Whether a finding fails its check and concerns something live.

@@ -21,7 +21,8 @@
 //! assertion nested_decisions     a test that failed through an assertion of this crate; what a nested check
 //!                                keeps from the checks around it
 //! holders without_holders        who still holds what leaked; what stands in its place in builds without the search
-//! allocators_own                 which statics are the program's allocators' own, and hold nothing for it
+//! allocators_own search_time     which statics are the program's allocators' own, and hold nothing for it; how long
+//!                                a process searches
 //! run                            one run of a body, between its baseline and its end
 //! collect                        what a run has left: records with their owners, anomalies, what was freed
 //! naming subject                 the names of things in a report; what a check is called
@@ -66,6 +67,8 @@ mod run;
 #[cfg(feature = "main")]
 mod runner;
 mod scopes;
+#[cfg(feature = "holders")]
+mod search_time;
 mod session;
 mod settle_with;
 

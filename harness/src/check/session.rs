@@ -318,7 +318,7 @@ impl<'gate> Session<'gate> {
             nested_decisions::record(*scope, &result, failure);
         }
         if self.under_way.take().is_some() {
-            self.file(&report, unowned);
+            file(&report, unowned);
         }
         Checked {
             end,
@@ -368,19 +368,37 @@ impl<'gate> Session<'gate> {
         report.outcome = Some(outcome::weigh(&report, &self.policy, None));
         report
     }
+}
 
-    /// Adds the report to the summary and to the run file.
-    fn file(&self, report: &Report, unowned: Amount) {
-        exit_summary::add(report, unowned);
-        Sink::global().finished(report);
-        Sink::global().unowned(&report.test, unowned.count, unowned.bytes);
-    }
+/// Adds the report to the summary and to the run file.
+fn file(report: &Report, unowned: Amount) {
+    exit_summary::add(report, unowned);
+    Sink::global().finished(report);
+    Sink::global().unowned(&report.test, unowned.count, unowned.bytes);
+}
+
+/// Fails the test of a check that cannot begin, because its settings are wrong for this reason.
+/// Without a report, the run would not mention the test.
+///
+/// # Panics
+///
+/// Always.
+pub(super) fn refuse(subject: &Subject, why: String) -> ! {
+    let mut report = Report::about(subject.clone(), CheckStatus::NotMeasured);
+    report.reason = Some(Reason::new(
+        Code::Settings,
+        why.clone(),
+        "correct the option or setting, and run the test again",
+    ));
+    report.outcome = Some(Outcome::Fail);
+    file(&report, Amount::default());
+    outcome::fail_at(subject, why, "")
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         if self.under_way.take().is_some() {
-            self.file(&self.unfinished(), Amount::default());
+            file(&self.unfinished(), Amount::default());
         }
         if let Some(scope) = self.scopes.last() {
             tree::forget(*scope);

@@ -41,7 +41,9 @@ impl Variables {
             if name == "CI" {
                 read.ci = !matches!(&*raw.to_string_lossy(), "" | "0" | "false");
             }
-            let Some(rest) = name.strip_prefix(PREFIX) else {
+            let rest = name.strip_prefix(PREFIX);
+            // A variable of another program may begin with the same letters.
+            let Some(rest) = rest.filter(|it| it.is_empty() || it.starts_with('_')) else {
                 continue;
             };
             // A CI matrix can leave a variable empty, but cannot unset it.
@@ -110,6 +112,11 @@ mod tests {
     fn an_unset_or_blank_variable_sets_nothing() {
         assert_eq!(read(&[("PATH", "/bin")]), Ok(Variables::default()));
         assert_eq!(read(&[("GPU_LEAK_CHECK", " ")]), Ok(Variables::default()));
+        assert_eq!(
+            read(&[("GPU_LEAK_CHECKER_MODE", "on")]),
+            Ok(Variables::default()),
+            "a variable of another program"
+        );
     }
 
     #[test]

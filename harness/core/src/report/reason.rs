@@ -62,6 +62,8 @@ codes! {
     AmbiguousFree = "ambiguous-free",
     /// The test left something other than what its option `expect` says.
     Expectation = "expectation",
+    /// The options of the test, the configuration file or a variable are wrong.
+    Settings = "settings",
     /// The check was abandoned before it was complete.
     Unfinished = "unfinished",
     /// The process ended inside the check.
