@@ -20,6 +20,7 @@ use crate::report::Code;
 pub use crate::report::begin_named;
 use crate::report::check_report::{CheckStatus, Reason, Report};
 pub use crate::suppressions::Suppression;
+pub use gpu_leak_check_options::is_reason;
 
 /// Whether a pattern in the `tests` of an entry matches this test.
 #[must_use]

@@ -9,6 +9,7 @@ mod sites;
 
 use std::collections::BTreeMap;
 
+use gpu_leak_check::__command::is_reason;
 use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
@@ -57,7 +58,7 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
         file.print_changes(&run, reason)?;
         return Ok(Exit::Clean);
     }
-    if merged.added > 0 && !is_in_words(reason) {
+    if merged.added > 0 && !is_reason(reason) {
         return Err(Failure::usage(
             "--reason must say why these leaks are allowed",
         ));
@@ -69,11 +70,6 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
         merged.summary()
     ));
     Ok(Exit::Clean)
-}
-
-/// Whether a reason consists of words. The documentation's examples have `…` in place of a reason.
-fn is_in_words(reason: &str) -> bool {
-    reason.chars().any(char::is_alphanumeric)
 }
 
 /// Says why there are no entries for these findings, and what to do instead.

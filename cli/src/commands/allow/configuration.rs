@@ -4,13 +4,13 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use gpu_leak_check::__command::{Suppression, allow_entries};
+use gpu_leak_check::__command::{Suppression, allow_entries, is_reason};
 use tempfile::Builder;
 use toml_edit::{ArrayOfTables, DocumentMut, Item};
 
+use super::diff;
 use super::merge::{Merged, merge, raise_bounds};
 use super::sites::{exceeded, leaking_sites};
-use super::{diff, is_in_words};
 use crate::exit::{ExitResult, Failure};
 use crate::output::{print, say};
 use crate::run::Run;
@@ -109,7 +109,7 @@ impl Configuration {
         }
         let entries = added.to_string();
         let entries = entries.trim_start();
-        if is_in_words(reason) || entries.is_empty() {
+        if is_reason(reason) || entries.is_empty() {
             print(entries);
         } else {
             let missing = "reason = \"\"\n";
