@@ -133,8 +133,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
         "unheard-function",
         "The program called a driver function that this release does not intercept. The function \
          is either a variant that this release does not know, such as a `cuMemAlloc_v3` of a \
-         later CUDA release, or a Vulkan function that more drivers and layers implement than this \
-         release can tell apart. The report names the function. Memory that such calls allocated or freed \
+         later CUDA release, or a Vulkan function with more implementations in the process, by \
+         drivers and layers, than this release can tell apart. The report names the function. Memory that such calls allocated or freed \
          was not seen, so leaks may be missing, and memory that looks live may have been freed. \
          In a test, live memory in the driver's layer is therefore not judged; a note says how \
          much there is. Calls from anywhere in the process count, from the beginning of the check \
@@ -194,8 +194,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "ambiguous-free",
         "An allocator reported an address as allocated while a block at that address was still \
-         live, and later reported one free. It is not known which of the two blocks is still \
-         live.",
+         live, and later reported a single free of that address. It is not known which of the two \
+         blocks is still live.",
         "Report each free before the address is handed out again, and give different addresses to \
          all instances of an allocator that share a Source. If each device has its own address \
          space, report through a PlacedSource, whose frees name the device.",

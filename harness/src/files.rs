@@ -52,7 +52,7 @@ impl Access {
         None
     }
 
-    /// Whether everyone who can write to this directory is the system, or can also write to the
+    /// Whether everyone except the system who can write to this directory can also write to the
     /// directory `inside`.
     fn is_no_wider(self, inside: Option<Self>) -> bool {
         const SYSTEM: u32 = 0;

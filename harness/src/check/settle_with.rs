@@ -1,5 +1,5 @@
 //! Functions that the code under test registers, and that run before its check reads the live
-//! records.
+//! records. How long a check waits for frees is in `run.rs`.
 
 use std::mem;
 

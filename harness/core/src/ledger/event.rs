@@ -202,8 +202,8 @@ pub struct Caller {
     pub stack: StackId,
 }
 
-/// A CUDA context, identified by a number that the harness assigns and never reuses in a process. 0
-/// means no context.
+/// A CUDA context, or an instance or device of Vulkan, identified by a number that the harness
+/// assigns and never reuses in a process. 0 means no context.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]

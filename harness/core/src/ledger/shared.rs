@@ -84,8 +84,8 @@ impl Shared {
         }
     }
 
-    /// Returns the pending changes to the table and clears them. The order between the changes of
-    /// physical and of counted objects does not matter, because one call never changes both.
+    /// Returns the pending changes to the table and clears them. The relative order of changes
+    /// to physical objects and to counted objects does not matter, because one call never changes both.
     pub(super) fn changes(&mut self) -> impl Iterator<Item = TableChange> + use<> {
         let of_physical = mem::take(&mut self.physical.holds.changes);
         let of_counted = mem::take(&mut self.counted.changes);

@@ -93,8 +93,8 @@ impl Heap {
         }
     }
 
-    /// Returns what a region without blocks is, judged by its size and position; `None` if it
-    /// belongs to an allocator.
+    /// Classifies a region without blocks by its size and position. Returns `None` if it belongs
+    /// to an allocator.
     pub(super) fn other(&self, region: &Range<u64>) -> Option<Other> {
         let bytes = region.end - region.start;
         // Regions this small belong to the loader and to threads.
@@ -107,9 +107,20 @@ impl Heap {
 
     pub(super) fn region(&self, address: u64) -> Option<Range<u64>> {
         let page = address / PAGE;
-        let behind = self.regions.partition_point(|region| region.start <= page);
-        let region = self.regions.get(behind.checked_sub(1)?)?;
-        (page < region.end).then_some(region.start * PAGE..region.end * PAGE)
+        let (mut first, mut behind) = (0, self.regions.len());
+        // This is a binary search without closures, which are calls in an unoptimised build.
+        while first < behind {
+            let middle = (first + behind) / 2;
+            let region = &self.regions[middle];
+            if page < region.start {
+                behind = middle;
+            } else if page >= region.end {
+                first = middle + 1;
+            } else {
+                return Some(region.start * PAGE..region.end * PAGE);
+            }
+        }
+        None
     }
 
     /// Returns the block that contains `address`, if its header is at most `backward` bytes away.

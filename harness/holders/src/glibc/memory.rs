@@ -11,7 +11,10 @@ use rustc_hash::FxHashMap;
 
 pub(super) use super::super::{MAX_BYTES_READ, PAGE};
 use super::budget::Budget;
+use super::targets::may_be_address;
 
+/// The size of a word.
+const WORD: usize = size_of::<u64>();
 /// How many pages are cached: 32 MiB.
 const KEPT: usize = 8192;
 
@@ -49,10 +52,12 @@ impl Memory for OwnMemory {
 #[derive(Debug)]
 pub(super) struct Pages<M> {
     memory: M,
+    /// The page that is being read, and otherwise zeros.
+    bytes: Box<[u8]>,
     /// The pages that have been read. A page that cannot be read is stored as empty. All bits are
     /// inverted, so that the search does not mistake the cached copy of an address for the address
     /// itself.
-    kept: Vec<Box<[u8]>>,
+    kept: Vec<Box<[u64]>>,
     /// The index in `kept` of each page, by page number.
     places: FxHashMap<u64, usize>,
     /// The number of the page that was used last, and its index in `kept`. The next word is usually
@@ -61,21 +66,21 @@ pub(super) struct Pages<M> {
     budget: Budget,
     /// How many bytes may still be read.
     left: u64,
-    /// The distance between the words that [`Self::words`] passes on: 8, or 1 to include the words
-    /// of packed structures.
-    pub(super) step: usize,
+    /// Whether [`Self::words`] also passes on the words of packed structures.
+    pub(super) is_packed: bool,
 }
 
 impl<M: Memory> Pages<M> {
     pub(super) fn new(memory: M, budget: Budget) -> Self {
         Self {
             memory,
+            bytes: vec![0; PAGE as usize].into(),
             kept: Vec::new(),
             places: FxHashMap::default(),
             last: None,
             budget,
             left: MAX_BYTES_READ,
-            step: 8,
+            is_packed: false,
         }
     }
 
@@ -88,18 +93,18 @@ impl<M: Memory> Pages<M> {
         self.is_full() || self.budget.is_spent()
     }
 
+    /// Returns the word at an aligned address.
     pub(super) fn word(&mut self, address: u64) -> Option<u64> {
         let page = self.page(address / PAGE);
-        let at = (address % PAGE) as usize;
-        let bytes = page.get(at..at + 8)?;
-        bytes
-            .try_into()
-            .ok()
-            .map(|bytes| !u64::from_ne_bytes(bytes))
+        let word = page.get((address % PAGE) as usize / WORD)?;
+        address.is_multiple_of(WORD as u64).then_some(!*word)
     }
 
     /// Passes each word from `start` to `end`, with its address, to `see`. Stops at the first word
-    /// that cannot be read, or when `see` returns false.
+    /// that cannot be read, or when `see` returns false. Words of packed structures are passed on
+    /// only if they may be addresses.
+    // Test programs are built without optimisation, where each use of an iterator is a call, so
+    // these loops use none.
     pub(super) fn words(
         &mut self,
         start: u64,
@@ -118,20 +123,31 @@ impl<M: Memory> Pages<M> {
                 return Seen::Part;
             }
             let stop = end.min((at / PAGE + 1) * PAGE);
-            let step = self.step;
+            let is_packed = self.is_packed;
             let page = self.page(at / PAGE);
             if page.is_empty() {
                 seen = Seen::Part;
             }
-            let inside = (at % PAGE) as usize..(stop - (at - at % PAGE)) as usize;
-            let words = page.get(inside).unwrap_or_default();
-            // Test programs are built without optimisation, where a step over another iterator
-            // would be one call for each byte.
-            for first in (0..words.len().saturating_sub(7)).step_by(step) {
-                let word = words[first..first + 8].try_into().expect("eight bytes");
-                if !see(at + first as u64, !u64::from_ne_bytes(word)) {
+            let mut index = (at % PAGE) as usize / WORD;
+            let behind = page.len().min(index + (stop - at) as usize / WORD);
+            while index < behind {
+                let word = !page[index];
+                if !see(at, word) {
                     return Seen::Part;
                 }
+                index += 1;
+                if is_packed && index < behind {
+                    let next = !page[index];
+                    let mut bytes = 1;
+                    while bytes < WORD as u64 && word | next != 0 {
+                        let packed = word >> (8 * bytes) | next << (64 - 8 * bytes);
+                        if is_packed_address(packed) && !see(at + bytes, packed) {
+                            return Seen::Part;
+                        }
+                        bytes += 1;
+                    }
+                }
+                at += WORD as u64;
             }
             at = stop;
         }
@@ -139,7 +155,7 @@ impl<M: Memory> Pages<M> {
     }
 
     /// Returns a page; empty if the page does not exist, or if the limit has been reached.
-    fn page(&mut self, number: u64) -> &[u8] {
+    fn page(&mut self, number: u64) -> &[u64] {
         let place = match self.last {
             Some((last, place)) if last == number => place,
             _ => match self.places.get(&number) {
@@ -163,16 +179,38 @@ impl<M: Memory> Pages<M> {
         self.kept.len() - 1
     }
 
-    fn read(&mut self, number: u64) -> Box<[u8]> {
+    fn read(&mut self, number: u64) -> Box<[u64]> {
         self.left -= PAGE;
-        let mut page = vec![0; PAGE as usize];
-        let read = self.memory.read(number.saturating_mul(PAGE), &mut page);
-        if read < page.len() {
-            return Box::default();
+        let address = number.saturating_mul(PAGE);
+        let read = self.memory.read(address, &mut self.bytes);
+        let (words, _) = self.bytes.as_chunks();
+        let mut page = vec![0; words.len()];
+        let mut index = 0;
+        while index < page.len() {
+            page[index] = !u64::from_ne_bytes(words[index]);
+            index += 1;
         }
-        page.iter_mut().for_each(|byte| *byte = !*byte);
-        page.into()
+        let is_whole = read == self.bytes.len();
+        self.bytes.fill(0);
+        match is_whole {
+            true => page.into(),
+            false => Box::default(),
+        }
     }
+}
+
+/// Whether a word that consists of parts of two adjacent words may be an address. Unaligned small
+/// numbers often look like one, but have few bytes that are not zero.
+#[inline(always)]
+fn is_packed_address(word: u64) -> bool {
+    const LOW_BITS: u64 = u64::MAX / 255 * 127;
+
+    if !may_be_address(word) {
+        return false;
+    }
+    // The highest bit of each byte that is not zero.
+    let nonzero = (((word & LOW_BITS) + LOW_BITS) | word) & !LOW_BITS;
+    nonzero.count_ones() >= 3
 }
 
 /// How much of a range could be read.
@@ -266,6 +304,34 @@ mod tests {
         assert_eq!(all, Seen::Part);
         assert_eq!(pages.word(2 * PAGE), Some(2));
         assert_eq!(pages.word(PAGE), None);
+    }
+
+    #[test]
+    fn words_of_packed_structures_are_passed_on_if_they_may_be_addresses() {
+        const ADDRESS: u64 = 0x7f12_3456_789a;
+
+        let words = [ADDRESS << 24, ADDRESS >> 40 | 0x42 << 32, 0x42 << 56, 7];
+        let mut memory = Synthetic::default();
+        for (at, word) in (0..).step_by(8).zip(words) {
+            memory.put(at, word);
+        }
+        let mut pages = Pages::new(memory, unlimited());
+        pages.is_packed = true;
+        let mut seen = Vec::new();
+        pages.words(0, 32, |at, word| {
+            seen.push((at, word));
+            true
+        });
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let all = bytes.windows(8).zip(0..);
+        let all = all.map(|(word, at)| (at, u64::from_le_bytes(word.try_into().unwrap())));
+        let is_passed_on = |(at, word): &(u64, u64)| {
+            let bytes = word.to_le_bytes().iter().filter(|it| **it != 0).count();
+            at % 8 == 0 || bytes >= 3 && (1 << 32..1 << 56).contains(word)
+        };
+        let expected: Vec<_> = all.filter(is_passed_on).collect();
+        assert!(expected.contains(&(3, ADDRESS)));
+        assert_eq!(seen, expected);
     }
 
     #[test]

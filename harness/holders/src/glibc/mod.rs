@@ -48,8 +48,8 @@ pub(super) fn find(
         handles: objects.all,
         functions: objects.functions,
     };
-    let mut search = |regions: &[Region], step: usize| {
-        pages.step = step;
+    let mut search = |regions: &[Region], is_packed: bool| {
+        pages.is_packed = is_packed;
         let search = Search {
             pages: &mut pages,
             heap: &roots.heap,
@@ -66,7 +66,7 @@ pub(super) fn find(
         if settled.iter().all(|settled| *settled) {
             break;
         }
-        let outcome = search(regions, 8);
+        let outcome = search(regions, false);
         complete &= outcome.complete;
         let mut new: Vec<Vec<Holder>> = vec![Vec::new(); groups];
         for (at, hit) in outcome.hits.iter().enumerate() {
@@ -104,12 +104,12 @@ pub(super) fn find(
     // A target is reported as unreferenced only if no unnamed memory and no packed structure refers
     // to it.
     let everywhere = [&roots.variables[..], &roots.frames, &roots.nameless].concat();
-    for (regions, step) in [(&roots.nameless, 8), (&everywhere, 1)] {
+    for (regions, is_packed) in [(&roots.nameless, false), (&everywhere, true)] {
         let is_open = |(found, unnamed): (&Vec<Holder>, &bool)| found.is_empty() && !unnamed;
         if !complete || !found.iter().zip(&unnamed).any(is_open) {
             break;
         }
-        let others = search(regions, step);
+        let others = search(regions, is_packed);
         complete &= others.complete;
         let hits = others.hits.iter().enumerate();
         for (at, _) in hits.filter(|(_, hit)| hit.is_some()) {

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::{DEEPEST, Hidden};
 use super::heap::{self, Block, Heap, Other};
 use super::memory::{Memory, Pages, Seen};
-use super::targets::{END, LOWEST, Targets};
+use super::targets::{Targets, may_be_address};
 use super::threads;
 
 /// The largest number of addresses that are followed.
@@ -224,9 +224,8 @@ impl<M: Memory> Search<'_, M> {
         let all = self
             .pages
             .words(addresses.start, addresses.end, |at, word| {
-                // Most words are numbers or text or, if unaligned, consist of parts of two adjacent
-                // words.
-                if !(LOWEST..END).contains(&word) || at % 8 != 0 && is_plain(word) {
+                // Most words are numbers or text.
+                if !may_be_address(word) {
                     return true;
                 }
                 if let Some(target) = targets.find(word) {
@@ -305,7 +304,7 @@ impl<M: Memory> Search<'_, M> {
     /// stack of a thread that has ended is not counted.
     fn is_foreign(&mut self, known: &Known) -> bool {
         // Parts of two adjacent words look like an address so often that this would mean nothing.
-        if self.pages.step != 8 {
+        if self.pages.is_packed {
             return false;
         }
         let met = known.regions.iter();
@@ -322,11 +321,6 @@ impl<M: Memory> Search<'_, M> {
             }
         })
     }
-}
-
-/// Whether a word has so few nonzero bytes that unaligned small numbers often look the same.
-fn is_plain(word: u64) -> bool {
-    word.to_ne_bytes().iter().filter(|byte| **byte != 0).count() < 3
 }
 
 fn note(outcome: &mut Outcome, found: &Found, place: usize, blocks: u32, inside: Option<u64>) {

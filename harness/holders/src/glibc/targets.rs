@@ -5,12 +5,23 @@ use super::Target;
 /// Smaller values are assumed to be numbers, not addresses.
 pub(super) const LOWEST: u64 = 1 << 32;
 /// All addresses of a program are smaller than this.
-pub(super) const END: u64 = 1 << 56;
+const END: u64 = 1 << 56;
+
+/// Whether a word may be the address of something in the program.
+// It is used for every word that is read, so it is inlined also in builds without optimisation.
+#[inline(always)]
+#[expect(
+    clippy::manual_range_contains,
+    reason = "the method would be a call in an unoptimised build"
+)]
+pub(super) fn may_be_address(word: u64) -> bool {
+    LOWEST <= word && word < END
+}
 
 impl Target {
     /// Whether the target can be distinguished from a number.
     fn is_sought(&self) -> bool {
-        (LOWEST..END).contains(&self.first.address()) && self.values != 0
+        may_be_address(self.first.address()) && self.values != 0
     }
 }
 

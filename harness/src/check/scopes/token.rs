@@ -1,4 +1,4 @@
-//! Sets a thread's scope temporarily.
+//! Sets a thread's scope temporarily. How threads inherit it is in `interpose/src/threads.rs`.
 
 use std::marker::PhantomData;
 

@@ -69,7 +69,7 @@ fn all_take_turns(manners: &[Manner]) {
     });
 }
 
-/// Two exclusive checks arrive at once. They are inside one after the other.
+/// Two exclusive checks arrive at once. They are admitted one at a time.
 pub fn two_exclusive_checks() {
     all_take_turns(&[Exclusive, Exclusive]);
 }
