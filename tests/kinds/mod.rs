@@ -201,15 +201,14 @@ fn is_found(name: &str) {
 }
 
 /// Fails unless the parts and the unexplained rest add up to the change of the whole device. The
-/// rest may be negative only if other processes use the device.
+/// rest may be negative, because the processes of other tests use the device at the same time, and
+/// may end during the check.
 fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
     for device in &checked.report().devices {
         let Some(whole) = &device.whole else { continue };
         let parts: i64 = whole.parts.iter().map(|part| part.bytes).sum();
         let change = whole.after.cast_signed() - whole.baseline.cast_signed();
         assert_eq!(parts + whole.unexplained, change, "{}", checked.story());
-        let is_enough = whole.unexplained >= 0;
-        assert!(is_enough || !gpu::is_alone(whole), "{}", checked.story());
         for line in whole_device(whole) {
             note(name, "device", &line);
         }
