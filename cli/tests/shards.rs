@@ -127,11 +127,11 @@ fn the_longest_copy_of_a_file_counts() {
     let alone = report(&[&earlier]);
     assert!(alone.stdout.contains("1 checked: 1 clean"), "{alone:?}");
     for order in [[&earlier, &run], [&run, &earlier]] {
-        let told = report(&order.map(|it| &**it));
-        assert_eq!(told.code, Some(1), "{told:?}");
+        let reported = report(&order.map(|it| &**it));
+        assert_eq!(reported.code, Some(1), "{reported:?}");
         assert!(
-            told.stdout.contains("2 checked: 1 clean, 1 leaked"),
-            "{told:?}"
+            reported.stdout.contains("2 checked: 1 clean, 1 leaked"),
+            "{reported:?}"
         );
     }
 }

@@ -230,7 +230,7 @@ fn a_package_s_own_file_is_judged_in_a_run_of_its_workspace() {
         .env("CARGO", cargo_that_runs_each(&workspace, &["gives_back"]))
         .env("CARGO_MANIFEST_DIR", workspace.join("alpha"))
         .env("GPU_LEAK_CHECK_OUTPUT", workspace.join("runs"));
-    let told = call(&mut command);
+    let reported = call(&mut command);
     let unmatched = |place: &str, pattern: &str| {
         format!("unmatched: the override at {place}:1 matches no test of this run ({pattern})")
     };
@@ -238,6 +238,6 @@ fn a_package_s_own_file_is_judged_in_a_run_of_its_workspace() {
         unmatched("alpha/gpu-leak-check.toml", "gone"),
         unmatched("gpu-leak-check.toml", "planted::gives_back"),
     ];
-    assert_eq!(denied(&told), expected, "{told:?}");
-    assert_eq!(told.code, Some(1), "{told:?}");
+    assert_eq!(denied(&reported), expected, "{reported:?}");
+    assert_eq!(reported.code, Some(1), "{reported:?}");
 }
