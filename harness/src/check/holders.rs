@@ -62,6 +62,19 @@ pub(crate) fn add(
     at_the_end: bool,
     heap: Option<&WatchedHeap>,
 ) {
+    // Maps each record to its group: its finding or, at the end of the process, the record itself.
+    let mut groups = FxHashMap::default();
+    for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
+        if is_sought(finding.kind) {
+            for record in records.iter().take(MAX_SEARCHED) {
+                let group = if at_the_end { groups.len() } else { at };
+                groups.insert(*record, group);
+            }
+        }
+    }
+    if groups.is_empty() {
+        return;
+    }
     // At the end of the process, the kind of a finding depends on what is found.
     let _searching = match Searching::begin(time) {
         Err(why) if !at_the_end => {
@@ -73,16 +86,6 @@ pub(crate) fn add(
         }
         searching => searching.ok(),
     };
-    // Maps each record to its group: its finding or, at the end of the process, the record itself.
-    let mut groups = FxHashMap::default();
-    for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
-        if is_sought(finding.kind) {
-            for record in records.iter().take(MAX_SEARCHED) {
-                let group = if at_the_end { groups.len() } else { at };
-                groups.insert(*record, group);
-            }
-        }
-    }
     let number = match at_the_end {
         true => groups.len(),
         false => report.findings.len(),
