@@ -37,7 +37,7 @@ impl Denied {
         is_part: bool,
     ) -> ExitResult<Self> {
         let run = overview.run;
-        let settings = settings()?;
+        let settings = settings_of(run)?;
         let mut denied = Self::default();
         for what in judging.denied(settings) {
             match what {
@@ -81,7 +81,7 @@ impl Denied {
         if !is_complete(overview) {
             return Ok(());
         }
-        let is_denied = judging.denied(settings()?).contains(&Deny::Unmatched);
+        let is_denied = judging.denied(settings_of(overview.run)?).contains(&Deny::Unmatched);
         let mut notes = Vec::new();
         for (shown, path) in configurations(overview.run) {
             if !is_denied {
@@ -152,6 +152,16 @@ pub(crate) fn settings() -> ExitResult<RunSettings> {
     let file = workspace::configuration();
     let file = file.as_ref();
     run_settings(file.map(|(path, shown)| (&**path, &**shown))).map_err(Failure::usage)
+}
+
+/// Like [`settings`], for this run. A run is strict if any package with tests in it is.
+fn settings_of(run: &Run) -> ExitResult<RunSettings> {
+    let mut settings = settings()?;
+    for (shown, path) in configurations(run) {
+        let file = run_settings(Some((&path, &shown))).map_err(Failure::usage)?;
+        settings.strict |= file.strict;
+    }
+    Ok(settings)
 }
 
 /// Returns the checks that could not measure, and the files that could not be read.

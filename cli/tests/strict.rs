@@ -221,23 +221,31 @@ fn a_package_s_own_file_is_judged_in_a_run_of_its_workspace() {
     write("alpha/src/lib.rs", "");
     let names_the_test = "[[override]]\ntest = 'planted::gives_back'\ntolerance = 1";
     write("gpu-leak-check.toml", names_the_test);
-    let names_no_test = "[[override]]\ntest = 'gone'\ntolerance = 1";
-    write("alpha/gpu-leak-check.toml", names_no_test);
-    let mut command = command();
-    command
-        .args(["test", "--strict"])
-        .current_dir(&workspace)
-        .env("CARGO", cargo_that_runs_each(&workspace, &["gives_back"]))
-        .env("CARGO_MANIFEST_DIR", workspace.join("alpha"))
-        .env("GPU_LEAK_CHECK_OUTPUT", workspace.join("runs"));
-    let reported = call(&mut command);
+    let names_no_test = "[[override]]\ntest = 'gone'\ntolerance = 1\n";
     let unmatched = |place: &str, pattern: &str| {
-        format!("unmatched: the override at {place}:1 matches no test of this run ({pattern})")
+        format!("unmatched: the override at {place} matches no test of this run ({pattern})")
     };
-    let expected = [
-        unmatched("alpha/gpu-leak-check.toml", "gone"),
-        unmatched("gpu-leak-check.toml", "planted::gives_back"),
-    ];
-    assert_eq!(denied(&reported), expected, "{reported:?}");
-    assert_eq!(reported.code, Some(1), "{reported:?}");
+    // The package's file can also make the run strict.
+    let strict = "[run]\nstrict = true\n\n";
+    for (beginning, line, words) in [("", 1, &["--strict"][..]), (strict, 4, &[])] {
+        write(
+            "alpha/gpu-leak-check.toml",
+            &format!("{beginning}{names_no_test}"),
+        );
+        let mut command = command();
+        command
+            .arg("test")
+            .args(words)
+            .current_dir(&workspace)
+            .env("CARGO", cargo_that_runs_each(&workspace, &["gives_back"]))
+            .env("CARGO_MANIFEST_DIR", workspace.join("alpha"))
+            .env("GPU_LEAK_CHECK_OUTPUT", workspace.join("runs"));
+        let reported = call(&mut command);
+        let expected = [
+            unmatched(&format!("alpha/gpu-leak-check.toml:{line}"), "gone"),
+            unmatched("gpu-leak-check.toml:1", "planted::gives_back"),
+        ];
+        assert_eq!(denied(&reported), expected, "{reported:?}");
+        assert_eq!(reported.code, Some(1), "{reported:?}");
+    }
 }
