@@ -81,7 +81,9 @@ impl Denied {
         if !is_complete(overview) {
             return Ok(());
         }
-        let is_denied = judging.denied(settings_of(overview.run)?).contains(&Deny::Unmatched);
+        let is_denied = judging
+            .denied(settings_of(overview.run)?)
+            .contains(&Deny::Unmatched);
         let mut notes = Vec::new();
         for (shown, path) in configurations(overview.run) {
             if !is_denied {

@@ -11,7 +11,7 @@ pub use gpu_leak_core::ledger::{Amount, Kind, Layer, Place, PoolName};
 #[doc(hidden)]
 pub use gpu_leak_core::ledger::{
     Anomaly, ContextEntry, Counted, Curve, Event, FailedCall, GraphUsage, Holding, InTurn, Ledger,
-    Lifetime, Mark, MeterReading, Record, Released, Sample, ScopeId, SiteUsage, StackId, Stacks,
+    Lifetime, LoggedFree, Mark, MeterReading, Record, Sample, ScopeId, SiteUsage, StackId, Stacks,
     UnknownFree, UsageKey, Watch, event, script,
 };
 

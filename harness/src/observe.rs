@@ -215,11 +215,11 @@ pub(crate) fn freed(
         return;
     };
     let ledger = ledger::live();
-    if let Some(ticket) = ledger.apply(&Event::ReleaseBegan {
+    if let Some(ticket) = ledger.apply(&Event::FreeBegan {
         key: key(source, layer, place(), address),
         caller: capture::freeing_caller(),
     }) {
-        ledger.apply(&Event::ReleaseEnded {
+        ledger.apply(&Event::FreeEnded {
             ticket,
             error: 0,
             stack: StackId::default(),

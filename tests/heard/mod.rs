@@ -225,7 +225,7 @@ fn every_variant_is_heard_and_the_ledger_has_what_the_driver_has() {
             .filter(|name| !called.contains(*name))
             .collect();
         assert_eq!(left, [""; 0], "never called");
-        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert_eq!(ledger::live().unknown_frees(), 0);
     });
     fake.here(|control| body(control));
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::check_report::{
-    AllowedBy, CheckStatus, FailedRelease, Finding, Reason, Report,
+    AllowedBy, CheckStatus, FailedFree, Finding, Reason, Report,
 };
 use gpu_leak_check::report::{Code, Sink, run_file};
 use insta::assert_snapshot;
@@ -17,7 +17,7 @@ use super::sample::{self, MIB, leak, report, with};
 fn full() -> Report {
     let finding = Finding {
         pool: Some(PoolName::Default),
-        failed: Some(FailedRelease {
+        failed: Some(FailedFree {
             error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
             code: 1,
             site: sample::site(),

@@ -2,7 +2,7 @@
 
 use gpu_leak_check::ledger::{Kind, Place};
 use gpu_leak_check::report::check_report::{
-    CheckStatus, FailedRelease, Finding, FindingKind, Reason, Report, Site,
+    CheckStatus, FailedFree, Finding, FindingKind, Reason, Report, Site,
 };
 use gpu_leak_check::report::{Code, headline};
 
@@ -67,7 +67,7 @@ fn several_are_summed_up_by_device_and_kind() {
 #[test]
 fn a_refused_free_names_the_error_and_the_call() {
     let refused = Finding {
-        failed: Some(FailedRelease {
+        failed: Some(FailedFree {
             error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
             code: 1,
             site: elsewhere(9),

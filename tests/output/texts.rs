@@ -4,7 +4,7 @@ use gpu_leak_check::ledger::{Kind, Layer, Place, PoolName};
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::check_report::{
-    AllowedBy, CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind,
+    AllowedBy, CheckStatus, Confirmation, DeviceTable, FailedFree, Figure, Finding, FindingKind,
     Frame, Known, Library, Owner, Part, Purpose, Reason, Report, Row, Site, When, WholeDevice,
 };
 use insta::assert_snapshot;
@@ -125,7 +125,7 @@ fn a_refused_free_shows_the_call_and_where_the_memory_came_from() {
         ..sample::site()
     };
     let report = with(Finding {
-        failed: Some(FailedRelease {
+        failed: Some(FailedFree {
             error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
             code: 1,
             site: call,
@@ -140,7 +140,7 @@ fn a_free_of_nothing_is_reported_without_a_size() {
     let report = with(Finding {
         bytes: 0,
         site: Site::default(),
-        failed: Some(FailedRelease {
+        failed: Some(FailedFree {
             error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
             code: 1,
             site: sample::site(),

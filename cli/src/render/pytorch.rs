@@ -223,7 +223,7 @@ impl Snapshot {
             let is_segment = one.inside.is_none();
             let is_block = !is_segment || !has_inside[step.taken];
             match step.did {
-                Did::Take => {
+                Did::Allocate => {
                     if is_segment {
                         add("segment_alloc");
                     }
@@ -231,9 +231,9 @@ impl Snapshot {
                         add("alloc");
                     }
                 }
-                Did::BeginRelease if is_block => add("free_requested"),
-                Did::BeginRelease => {}
-                Did::Release => {
+                Did::BeginFree if is_block => add("free_requested"),
+                Did::BeginFree => {}
+                Did::Free => {
                     if is_block {
                         add("free_completed");
                     }

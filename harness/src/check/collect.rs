@@ -76,7 +76,7 @@ impl OfRun<'_> {
             let is_own = self.lineage.has(scope) || (alone && tree::open_scope(scope).is_none());
             let ended = anomaly.ended();
             let record = match anomaly {
-                Anomaly::FailedRelease(failed) => failed.record.as_ref(),
+                Anomaly::FailedFree(failed) => failed.record.as_ref(),
                 _ => ended,
             };
             let may_stay =
@@ -137,7 +137,7 @@ impl OfRun<'_> {
 pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
     let failed: FxHashSet<_> = (anomalies.iter())
         .filter_map(|anomaly| match anomaly {
-            Anomaly::FailedRelease(failed) if failed.record.is_none() => Some(failed.key),
+            Anomaly::FailedFree(failed) if failed.record.is_none() => Some(failed.key),
             _ => None,
         })
         .collect();
@@ -145,10 +145,10 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
         return Vec::new();
     }
     let is_meant = |record: &Record| failed.iter().any(|key| record.is_at(*key));
-    let released = ledger::live().released(is_meant).into_iter();
-    let freed = released.map(|released| Freed {
-        record: released.record,
-        stack: released.stack,
+    let frees = ledger::live().logged_frees(is_meant).into_iter();
+    let freed = frees.map(|free| Freed {
+        record: free.record,
+        stack: free.stack,
     });
     freed.collect()
 }
@@ -158,7 +158,7 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
 pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
     let mut events: FxHashMap<_, Vec<_>> = FxHashMap::default();
     let mut are_all_known = is_all;
-    for freed in ledger::live().released(|record| record.made.caller.scope == scope) {
+    for freed in ledger::live().logged_frees(|record| record.made.caller.scope == scope) {
         let made = &freed.record.made;
         if freed.stack == StackId::default() {
             are_all_known = false;

@@ -60,11 +60,11 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
     /// The allocation was made.
-    Take,
+    Allocate,
     /// A call that frees the allocation began.
-    BeginRelease,
+    BeginFree,
     /// The allocation was freed.
-    Release,
+    Free,
 }
 
 /// Reads the recording at `path`.
@@ -104,7 +104,7 @@ struct MovementsReader<'ledger> {
     /// the last one is the right one.
     by_address: BTreeMap<(Place, u64), Vec<usize>>,
     /// For each key that is being freed, the time at which the call began.
-    releases: HashMap<Key, u64>,
+    frees: HashMap<Key, u64>,
     now: u64,
 }
 
@@ -117,7 +117,7 @@ impl<'ledger> MovementsReader<'ledger> {
             stacks: Vec::new(),
             live: HashMap::new(),
             by_address: BTreeMap::new(),
-            releases: HashMap::new(),
+            frees: HashMap::new(),
             now: 0,
         }
     }
@@ -128,15 +128,15 @@ impl<'ledger> MovementsReader<'ledger> {
         match event {
             Event::Created(made) => self.look_at(made.key),
             // The record has left the table, but may return to it.
-            Event::ReleaseBegan { key, .. } => {
-                self.releases.insert(*key, self.now);
+            Event::FreeBegan { key, .. } => {
+                self.frees.insert(*key, self.now);
             }
-            Event::ReleaseEnded { .. } | Event::ReleaseCaptured { .. } => {
-                let keys: Vec<_> = self.releases.keys().copied().collect();
+            Event::FreeEnded { .. } | Event::FreeCaptured { .. } => {
+                let keys: Vec<_> = self.frees.keys().copied().collect();
                 // Records that other threads are freeing at this moment are still out of the table.
                 if keys.len() == 1 {
                     self.look_at(keys[0]);
-                    self.releases.clear();
+                    self.frees.clear();
                 } else {
                     self.look_at_all();
                 }
@@ -169,7 +169,7 @@ impl<'ledger> MovementsReader<'ledger> {
         for key in keys {
             self.look_at(key);
         }
-        self.releases.retain(|key, _| self.live.contains_key(key));
+        self.frees.retain(|key, _| self.live.contains_key(key));
     }
 
     fn came(&mut self, record: &Record) {
@@ -194,7 +194,7 @@ impl<'ledger> MovementsReader<'ledger> {
         self.live.insert(made.key, (record.sequence, number));
         let here = self.by_address.entry((made.place, address)).or_default();
         here.push(number);
-        self.step(number, Did::Take, self.now);
+        self.step(number, Did::Allocate, self.now);
     }
 
     /// Returns the outermost live allocation of another layer that contains all of these bytes.
@@ -223,9 +223,9 @@ impl<'ledger> MovementsReader<'ledger> {
                 self.by_address.remove(&(taken.place, taken.address));
             }
         }
-        let began = self.releases.remove(&key).unwrap_or(self.now);
-        self.step(number, Did::BeginRelease, began);
-        self.step(number, Did::Release, self.now);
+        let began = self.frees.remove(&key).unwrap_or(self.now);
+        self.step(number, Did::BeginFree, began);
+        self.step(number, Did::Free, self.now);
     }
 
     fn step(&mut self, taken: usize, did: Did, at_us: u64) {

@@ -41,7 +41,7 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     }
     for anomaly in &run.anomalies {
         match anomaly {
-            Anomaly::FailedRelease(failed) => {
+            Anomaly::FailedFree(failed) => {
                 add_stack(names, failed.caller.stack);
                 if let Some(record) = failed.record {
                     add_stack(names, record.made.caller.stack);

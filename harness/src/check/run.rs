@@ -129,7 +129,7 @@ impl Run {
         }
         if confirms {
             // If an address is freed twice, the first free is needed to explain the second one.
-            ledger.await_release(&[open.scope()], Instant::now);
+            ledger.log_frees(&[open.scope()], Instant::now);
             capture::take_stacks_of_frees(true);
         }
         ledger.between_events(|| {
@@ -213,7 +213,7 @@ impl Run {
 
     /// Whether a free is in flight or a thread of the run is still alive.
     fn could_still_free(&self) -> bool {
-        ledger::live().releases_in_flight() || Lineage::of(self.scope()).live_threads() != 0
+        ledger::live().frees_in_flight() || Lineage::of(self.scope()).live_threads() != 0
     }
 
     /// Waits for the devices, empties the caches, and reads everything.

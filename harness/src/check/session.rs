@@ -333,10 +333,10 @@ impl<'gate> Session<'gate> {
         if report.status == CheckStatus::Found(FindingKind::Leaked)
             && !self.input.facts.whole_program
         {
-            late::await_release(report, &self.scopes, result);
+            late::watch_for_frees(report, &self.scopes, result);
         } else if self.scopes.len() > 1 {
             // A confirming run had begun to watch for frees.
-            ledger::live().forget_releases(&self.scopes);
+            ledger::live().forget_frees(&self.scopes);
         }
         let (time, whole_program) = (self.policy.held_by, self.input.facts.whole_program);
         holders::add(

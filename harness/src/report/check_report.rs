@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Consequence, Course,
-    DeviceTable, Enclosing, Ended, FailedRelease, Figure, Finding, FindingKind, Frame, GraphMemory,
+    DeviceTable, Enclosing, Ended, FailedFree, Figure, Finding, FindingKind, Frame, GraphMemory,
     Holder, HolderKind, HolderRoot, Known, Language, Library, Limit, LoggedAllocation, MeantToStay,
     Outcome, Outlived, Owner, Part, Passage, PassageKind, Peak, Point, PrimaryKept, Purpose,
     Reason, Reusable, Row, RunPurpose, Share, Sibling, Site, Timeline, TimelineRun, When,

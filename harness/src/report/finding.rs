@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use super::check_report::{
-    CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Frame, Left,
-    Library, Outlived, PassageKind, Report, Reusable, Share, Sibling, Site, When, verbs,
+    CheckStatus, Companion, Confirmation, FailedFree, Finding, FindingKind, Frame, Left, Library,
+    Outlived, PassageKind, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
 use gpu_leak_core::report::{begins_in_test, full};
 
@@ -356,7 +356,7 @@ fn times(number: u64) -> String {
 }
 
 /// Returns a text such as `this call returned CUDA_ERROR_INVALID_VALUE (1)`.
-fn refused(failed: &FailedRelease) -> String {
+fn refused(failed: &FailedFree) -> String {
     format!(
         "this call returned {} ({})",
         escape::name(&failed.error),

@@ -37,8 +37,8 @@ pub(crate) fn pair(ledger: &Ledger, thread: ThreadNumber, stack: StackId) {
         pool: 0,
         caller: Caller { stack, ..caller },
     }));
-    let ticket = ledger.apply(&Event::ReleaseBegan { key, caller });
-    ledger.apply(&Event::ReleaseEnded {
+    let ticket = ledger.apply(&Event::FreeBegan { key, caller });
+    ledger.apply(&Event::FreeEnded {
         ticket: ticket.expect("a release has a ticket"),
         error: 0,
         stack: StackId::default(),

@@ -34,12 +34,12 @@ pub(crate) fn fact(event: &Event, answer: Option<Ticket>) -> Option<Fact> {
             place: Where::Unsaid,
             error,
         },
-        Event::ReleaseBegan { key, .. } | Event::GiveBackBegan { key, .. } => {
+        Event::FreeBegan { key, .. } | Event::ReleaseBegan { key, .. } => {
             return began(answer?, key.space, value(key));
         }
         Event::UnmapBegan { address, .. } => return began(answer?, Space::Mapping, address),
-        Event::ReleaseEnded { ticket, error, .. } => return ended(ticket, error),
-        Event::ReleaseCaptured { ticket } => return ended(ticket, 0),
+        Event::FreeEnded { ticket, error, .. } => return ended(ticket, error),
+        Event::FreeCaptured { ticket } => return ended(ticket, 0),
         Event::PrimaryRetained { place, .. } => Fact::Primary {
             device: place.cuda_ordinal()? as u32,
             released: false,

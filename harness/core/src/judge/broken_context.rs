@@ -60,7 +60,7 @@ pub(crate) fn of(input: &CheckInput) -> Option<BrokenContext> {
 /// the error.
 fn failed_with(anomaly: &Anomaly) -> Option<(Caller, Option<Kind>, CuResult)> {
     match *anomaly {
-        Anomaly::FailedRelease(failed) => Some((failed.caller, None, failed.error)),
+        Anomaly::FailedFree(failed) => Some((failed.caller, None, failed.error)),
         Anomaly::FailedCreation {
             caller,
             error,

@@ -18,7 +18,7 @@ use super::passages::passage;
 use super::usage::Amount;
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
-use crate::report::{FailedRelease, Finding, FindingKind, PassageKind, Site};
+use crate::report::{FailedFree, Finding, FindingKind, PassageKind, Site};
 use crate::units::{memory, noun, quantity, total};
 
 /// The largest number of call sites that a finding names for frees of an address inside a record.
@@ -50,7 +50,7 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     for (at, run) in input.judged_runs().iter().enumerate() {
         let mut met = FxHashSet::default();
         for anomaly in &run.anomalies {
-            let Anomaly::FailedRelease(call) = anomaly else {
+            let Anomaly::FailedFree(call) = anomaly else {
                 continue;
             };
             let FailedCall { record, caller, .. } = call;
@@ -294,7 +294,7 @@ fn found_of(mut failed: Failed, names: &NameTable) -> Found {
         bytes: failed.tally.amount.bytes,
         each: failed.tally.each.filter(|_| made.is_some()),
         allocated: failed.tally.amount.count,
-        failed: Some(FailedRelease {
+        failed: Some(FailedFree {
             error: names.error(error),
             code: error,
             site: names.site(caller.stack, kind.unwrap_or(Kind::Linear)),

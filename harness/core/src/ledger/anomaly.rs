@@ -19,7 +19,7 @@ const LIMIT: u32 = 10_000;
 #[serde(rename_all = "kebab-case")]
 pub enum Anomaly {
     /// A free or destroy call returned an error.
-    FailedRelease(FailedCall),
+    FailedFree(FailedCall),
     /// A call that should have created something failed.
     FailedCreation {
         /// The kind that was requested.
@@ -40,7 +40,7 @@ pub enum Anomaly {
         /// The caller that ended the context.
         caller: Caller,
     },
-    /// A creation used a key that was still live, so the release of the earlier record was missed.
+    /// A creation used a key that was still live, so the free of the earlier record was missed.
     /// If the two records are in different places, both may be live. In that case, an allocator
     /// uses the same address in both places and should report through an `observe::PlacedSource`.
     Overwritten {
@@ -81,8 +81,9 @@ impl Anomaly {
     #[must_use]
     pub fn caller(&self) -> Caller {
         match self {
-            Self::FailedRelease(FailedCall { caller, .. })
-            | Self::FailedCreation { caller, .. } => *caller,
+            Self::FailedFree(FailedCall { caller, .. }) | Self::FailedCreation { caller, .. } => {
+                *caller
+            }
             Self::EndedWithContext { record, .. } | Self::Overwritten { record, .. } => {
                 record.made.caller
             }
@@ -154,8 +155,8 @@ mod tests {
         }
     }
 
-    fn failed_release(scope: u32) -> Anomaly {
-        Anomaly::FailedRelease(FailedCall {
+    fn failed_free(scope: u32) -> Anomaly {
+        Anomaly::FailedFree(FailedCall {
             key: KEY,
             record: None,
             caller: of(scope),
@@ -168,14 +169,14 @@ mod tests {
         let anomalies = Anomalies::default();
         for _ in 0..LIMIT {
             anomalies.push(failed_creation(1));
-            anomalies.push(failed_release(1));
+            anomalies.push(failed_free(1));
         }
         assert_eq!(anomalies.since(Mark::default()).len(), 2 * LIMIT as usize);
         let mark = anomalies.mark();
-        anomalies.push(failed_release(1));
+        anomalies.push(failed_free(1));
         assert_eq!(anomalies.since(mark), [], "there are enough of these");
-        anomalies.push(failed_release(2));
-        assert_eq!(anomalies.since(mark), [failed_release(2)]);
+        anomalies.push(failed_free(2));
+        assert_eq!(anomalies.since(mark), [failed_free(2)]);
     }
 
     #[test]
@@ -185,8 +186,8 @@ mod tests {
             anomalies.push(failed_creation(1));
         }
         let mark = anomalies.mark();
-        anomalies.push(failed_release(1));
-        assert_eq!(anomalies.since(mark), [failed_release(1)]);
+        anomalies.push(failed_free(1));
+        assert_eq!(anomalies.since(mark), [failed_free(1)]);
     }
 
     #[test]

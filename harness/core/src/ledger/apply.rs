@@ -67,8 +67,8 @@ impl Ledger {
     pub(super) fn update(&self, event: &Event) -> Option<Ticket> {
         match event {
             Event::Created(made) => self.created(made),
-            Event::ReleaseBegan { key, caller } => return Some(self.free_began(key, *caller)),
-            Event::ReleaseEnded {
+            Event::FreeBegan { key, caller } => return Some(self.free_began(key, *caller)),
+            Event::FreeEnded {
                 ticket,
                 error,
                 stack,
@@ -83,7 +83,7 @@ impl Ledger {
     #[inline(never)]
     fn update_other(&self, event: &Event) -> Option<Ticket> {
         match *event {
-            Event::Created(_) | Event::ReleaseBegan { .. } | Event::ReleaseEnded { .. } => {
+            Event::Created(_) | Event::FreeBegan { .. } | Event::FreeEnded { .. } => {
                 return self.update(event);
             }
             Event::CreationFailed {
@@ -97,14 +97,14 @@ impl Ledger {
                 caller,
                 error,
             }),
-            Event::ReleaseCaptured { ticket } => self.free_captured(ticket),
+            Event::FreeCaptured { ticket } => self.free_captured(ticket),
             Event::Retained { key, count } => self.retained(key, count),
-            Event::GiveBackBegan {
+            Event::ReleaseBegan {
                 key,
                 count,
                 graph,
                 caller,
-            } => return Some(self.give_back_began(key, count, graph, caller)),
+            } => return Some(self.release_began(key, count, graph, caller)),
             Event::GraphRetained {
                 graph,
                 key,
@@ -213,7 +213,7 @@ impl Ledger {
 
     fn free_began(&self, key: &Key, caller: Caller) -> Ticket {
         if key.space.is_shared() {
-            return self.give_back_began(*key, ALL, None, caller);
+            return self.release_began(*key, ALL, None, caller);
         }
         let ticket = self.table.begin_free(key, caller);
         if key.space.is_graph() {
@@ -247,7 +247,7 @@ impl Ledger {
                     began: began(ticket),
                 });
             }
-            record => self.anomalies.push(Anomaly::FailedRelease(FailedCall {
+            record => self.anomalies.push(Anomaly::FailedFree(FailedCall {
                 key: ended.key,
                 record: record.filter(|record| !self.end_if_too_late(record)),
                 caller: Caller { stack, ..caller },

@@ -38,7 +38,7 @@ pub enum Space {
     /// Handles of one kind.
     Handle(Kind),
     /// Handles of one kind in one context, because a handle is meaningful only within its context.
-    /// Several live objects may have the same handle. Each creation counts, and each release ends
+    /// Several live objects may have the same handle. Each creation counts, and each free ends
     /// the newest object.
     Object {
         /// The kind.
@@ -210,7 +210,7 @@ pub struct Caller {
 #[serde(transparent)]
 pub struct ContextUid(pub u32);
 
-/// Identifies a release from its beginning to its end. A ticket is never 0, so that 0 can mean that
+/// Identifies a free from its beginning to its end. A ticket is never 0, so that 0 can mean that
 /// there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -293,7 +293,7 @@ pub enum Event {
     },
     /// A freeing or destroying call began. The record leaves the table now, because the driver may
     /// then immediately hand the same address to another thread.
-    ReleaseBegan {
+    FreeBegan {
         /// The resource that it frees.
         key: Key,
         /// The caller that frees it.
@@ -301,18 +301,18 @@ pub enum Event {
     },
     /// The call ended. If it succeeded, the record is removed permanently. Otherwise, it is
     /// restored.
-    ReleaseEnded {
+    FreeEnded {
         /// The ticket that [`Ledger::apply`](super::Ledger::apply) returned when the call began.
         ticket: Ticket,
         /// The result that the driver returned.
         error: CuResult,
         /// The stack of the call if it failed, or the empty stack if it succeeded. Capturing a
-        /// stack costs more than the rest of a release, and a successful release does not need it.
+        /// stack costs more than the rest of a free, and a successful free does not need it.
         stack: StackId,
     },
     /// The call was recorded into a graph instead of being executed. The record is restored, and
     /// this is not a failure.
-    ReleaseCaptured {
+    FreeCaptured {
         /// The ticket that the ledger returned when the call began.
         ticket: Ticket,
     },
@@ -323,9 +323,9 @@ pub enum Event {
         /// The number of references.
         count: u64,
     },
-    /// A call that releases references began. [`Self::ReleaseEnded`] ends it. The record is removed
+    /// A call that releases references began. [`Self::FreeEnded`] ends it. The record is removed
     /// with the last reference.
-    GiveBackBegan {
+    ReleaseBegan {
         /// The resource to which the references belong.
         key: Key,
         /// The number of references.
@@ -417,7 +417,7 @@ pub enum Event {
         /// The memory's handle.
         handle: u64,
     },
-    /// A call that unmaps one or several adjacent mappings began. [`Self::ReleaseEnded`] ends it.
+    /// A call that unmaps one or several adjacent mappings began. [`Self::FreeEnded`] ends it.
     UnmapBegan {
         /// The first address.
         address: u64,

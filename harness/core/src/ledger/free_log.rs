@@ -13,7 +13,7 @@ const MOST_UNKNOWN: usize = 10_000;
 
 /// The free of a record that belongs to a logged scope.
 #[derive(Clone, Copy, Debug)]
-pub struct Released {
+pub struct LoggedFree {
     /// The record that was freed.
     pub record: Record,
     /// The time of the free.
@@ -47,7 +47,7 @@ pub(super) struct FreeLog {
 #[derive(Debug, Default)]
 struct LoggedFrees {
     scopes: FxHashSet<ScopeId>,
-    released: Vec<Released>,
+    frees: Vec<LoggedFree>,
     /// Successful frees of unknown addresses, by callers in the logged scopes.
     unknown: Vec<UnknownFree>,
 }
@@ -68,8 +68,8 @@ impl FreeLog {
     pub(super) fn end(&self, scopes: &[ScopeId]) {
         let mut log = self.lock();
         log.scopes.retain(|scope| !scopes.contains(scope));
-        log.released
-            .retain(|released| !scopes.contains(&released.record.made.caller.scope));
+        log.frees
+            .retain(|free| !scopes.contains(&free.record.made.caller.scope));
         log.unknown.retain(|free| !scopes.contains(&free.by.scope));
     }
 
@@ -83,7 +83,7 @@ impl FreeLog {
         if let Some(clock) = self.clock.get() {
             let mut log = self.lock();
             if log.scopes.contains(&record.made.caller.scope) {
-                log.released.push(Released {
+                log.frees.push(LoggedFree {
                     record: *record,
                     at: clock(),
                     before: next(),
@@ -111,12 +111,9 @@ impl FreeLog {
     }
 
     /// Returns the recorded frees of records for which `wanted` holds, the earliest first.
-    pub(super) fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
+    pub(super) fn frees(&self, wanted: impl Fn(&Record) -> bool) -> Vec<LoggedFree> {
         let log = self.lock();
-        let released = log
-            .released
-            .iter()
-            .filter(|released| wanted(&released.record));
-        released.copied().collect()
+        let frees = log.frees.iter().filter(|free| wanted(&free.record));
+        frees.copied().collect()
     }
 }

@@ -48,7 +48,7 @@ struct SharedObject {
 
 /// Holds that a call in progress releases.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct GivenBack {
+pub(super) struct TakenHolds {
     /// The object's record.
     pub(super) record: Record,
     /// The sequence number of the object's first record.
@@ -117,7 +117,7 @@ impl SharedObjects {
     }
 
     /// Begins a call that releases up to `count` holds.
-    pub(super) fn take(&mut self, key: &Key, count: u64) -> Option<GivenBack> {
+    pub(super) fn take(&mut self, key: &Key, count: u64) -> Option<TakenHolds> {
         let object = self.all.get_mut(key).filter(|object| object.count != 0)?;
         let record = object.record;
         let count = count.min(object.count);
@@ -137,7 +137,7 @@ impl SharedObjects {
             }
         }
         let first = object.first;
-        Some(GivenBack {
+        Some(TakenHolds {
             record,
             first,
             count,
@@ -146,7 +146,7 @@ impl SharedObjects {
     }
 
     /// Restores the holds, because the call has failed.
-    pub(super) fn put_back(&mut self, taken: GivenBack) {
+    pub(super) fn put_back(&mut self, taken: TakenHolds) {
         if let Some(object) = of(&mut self.all, &taken) {
             if object.count == 0 {
                 object.record = taken.record;
@@ -164,7 +164,7 @@ impl SharedObjects {
     }
 
     /// Completes the call. Returns whether the object is gone.
-    pub(super) fn commit(&mut self, taken: GivenBack) -> bool {
+    pub(super) fn commit(&mut self, taken: TakenHolds) -> bool {
         let Some(object) = of(&mut self.all, &taken) else {
             return true;
         };
@@ -190,7 +190,7 @@ impl SharedObjects {
     }
 
     /// Releases `count` holds at once.
-    pub(super) fn give_back(&mut self, key: &Key, count: u64) {
+    pub(super) fn release(&mut self, key: &Key, count: u64) {
         if let Some(taken) = self.take(key, count) {
             self.commit(taken);
         }
@@ -206,7 +206,7 @@ impl SharedObjects {
 /// the other one can be changed at the same time.
 fn of<'a>(
     all: &'a mut FxHashMap<Key, SharedObject>,
-    taken: &GivenBack,
+    taken: &TakenHolds,
 ) -> Option<&'a mut SharedObject> {
     let object = all.get_mut(&taken.record.key())?;
     (object.first == taken.first).then_some(object)

@@ -30,7 +30,7 @@ pub use anomaly::{Anomaly, FailedCall, Mark};
 pub use apply::Ledger;
 pub use contexts::ContextEntry;
 pub use event::{Event, Record, ScopeId, StackId};
-pub use free_log::{Released, UnknownFree};
+pub use free_log::{LoggedFree, UnknownFree};
 pub use kind::Kind;
 pub use meter::{GraphUsage, InTurn, Lifetime, MeterReading, SiteUsage};
 pub use name::{Layer, Place, PoolName};

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::event::{ContextUid, Key, Record, Space};
-use super::holds::{GivenBack, SharedObjects, TableChange};
+use super::holds::{SharedObjects, TableChange, TakenHolds};
 use super::kind::Kind;
 
 /// All physical objects, their handles and their mappings.
@@ -48,7 +48,7 @@ struct MappedRange {
 /// A hold that a call in progress releases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dropped {
-    pub(super) taken: GivenBack,
+    pub(super) taken: TakenHolds,
     from: DroppedBy,
 }
 
@@ -270,7 +270,7 @@ impl Physical {
 
     fn lose(&mut self, object: u64, count: u64) {
         let before = self.holds.changes.len();
-        self.holds.give_back(&key_of(object), count);
+        self.holds.release(&key_of(object), count);
         for change in &mut self.holds.changes[before..] {
             if let TableChange::Vanished(record) = *change {
                 *change = TableChange::Overwritten(record);

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::event::{Caller, Key, Record, Space, Ticket};
 use super::graphs::{Graph, Graphs, Launch};
-use super::holds::{GivenBack, SharedObjects, TableChange};
+use super::holds::{SharedObjects, TableChange, TakenHolds};
 use super::physical::{Dropped, Physical};
 use super::shard::began;
 
@@ -32,7 +32,7 @@ pub(super) struct Shared {
 pub(super) struct SharedFree {
     pub(super) key: Key,
     pub(super) caller: Caller,
-    objects: Vec<GivenBack>,
+    objects: Vec<TakenHolds>,
     physical: Vec<Dropped>,
     /// The graph that had the references, and all that it holds if the call ends it.
     graph: Option<(Key, Option<Graph>)>,
@@ -97,7 +97,7 @@ impl Shared {
     }
 
     /// Begins a call that releases `count` references.
-    pub(super) fn give_back(&mut self, free: &mut SharedFree, count: u64) {
+    pub(super) fn release(&mut self, free: &mut SharedFree, count: u64) {
         let key = free.key;
         if key.space == Space::PhysicalHandle {
             let dropped = self.physical.release_began(key.value());
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// Begins a call that releases `count` references of `graph`.
-    pub(super) fn give_back_of_graph(&mut self, free: &mut SharedFree, graph: Key, count: u64) {
+    pub(super) fn release_of_graph(&mut self, free: &mut SharedFree, graph: Key, count: u64) {
         free.graph = Some((graph, None));
         let count = self.graphs.released(&graph, &free.key, count);
         if count != 0 {
@@ -150,7 +150,7 @@ impl Shared {
             }
             // The graph is a child graph, or it existed before the harness began to listen. Its end
             // cannot be observed.
-            (false, true) => self.counted.give_back(&key, count),
+            (false, true) => self.counted.release(&key, count),
             (false, false) => {}
         }
     }
@@ -175,7 +175,7 @@ impl Shared {
             }
         }
         for (key, count) in before.iter().flat_map(Graph::objects) {
-            self.counted.give_back(key, *count);
+            self.counted.release(key, *count);
         }
     }
 
@@ -193,7 +193,7 @@ impl Shared {
         gone
     }
 
-    /// Restores the resource that a failed call released. Returns its first record.
+    /// Restores the resource that a failed call should have freed. Returns its first record.
     pub(super) fn put_back(&mut self, free: SharedFree) -> Option<Record> {
         let first = free.records().next().copied();
         for dropped in free.physical {
@@ -223,7 +223,7 @@ impl Shared {
         } else {
             let is_stale = self.counted.is_held_since_before(key, began);
             if is_stale {
-                self.counted.give_back(key, 1);
+                self.counted.release(key, 1);
             }
             is_stale
         };

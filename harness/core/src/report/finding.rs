@@ -65,7 +65,7 @@ pub struct Finding {
     /// The results of further runs of the body. None if there were no further runs.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`FindingKind::FailedFree`].
-    pub failed: Option<FailedRelease>,
+    pub failed: Option<FailedFree>,
     /// The usage after each round, for [`FindingKind::Grew`].
     pub rounds: Vec<Amount>,
     /// The limit that was exceeded, for [`FindingKind::OverBudget`].
@@ -350,7 +350,7 @@ pub struct When {
 /// A free or destroy call that returned an error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct FailedRelease {
+pub struct FailedFree {
     /// The name of the error, such as `CUDA_ERROR_INVALID_VALUE`.
     pub error: String,
     /// The number of the error.

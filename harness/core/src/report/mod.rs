@@ -40,7 +40,7 @@ mod timeline;
 pub use budget::{Budget, Limit, Share};
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
-    AllowedBy, Companion, Confirmation, Consequence, Ended, FailedRelease, Finding, Passage,
+    AllowedBy, Companion, Confirmation, Consequence, Ended, FailedFree, Finding, Passage,
     PassageKind, Sibling, When, verbs,
 };
 pub use holder::{Enclosing, Holder, HolderKind, HolderRoot, Outlived};

@@ -5,7 +5,7 @@ use super::foreign::{AllocationNode, Argument, In, Node, Out, Properties};
 use crate::ledger::event::{ContextEnd, Event, Key, Space};
 use crate::ledger::{Kind, Place};
 
-/// The effect of a call that neither [creates](Creates) a resource nor [releases](Releases) one.
+/// The effect of a call that neither [creates](Creates) a resource nor [frees](Frees) one.
 #[derive(Clone, Copy)]
 pub(super) enum Call {
     Initialises,
@@ -101,7 +101,7 @@ pub(super) enum AddedNode {
 
 /// A call that frees or destroys a resource.
 #[derive(Clone, Copy)]
-pub(super) struct Releases {
+pub(super) struct Frees {
     pub(super) space: Space,
     pub(super) value: u64,
     pub(super) share: Share,
@@ -110,7 +110,7 @@ pub(super) struct Releases {
     pub(super) stream: Option<u64>,
 }
 
-/// How much of a resource a call releases.
+/// How much of a resource a call frees.
 #[derive(Clone, Copy)]
 pub(super) enum Share {
     Whole,
@@ -238,8 +238,8 @@ pub(super) fn updated(exec: u64, graph: u64) -> Call {
 }
 
 /// Frees or destroys the resource that `value` identifies.
-pub(super) fn releases(space: Space, value: u64) -> Releases {
-    Releases {
+pub(super) fn frees(space: Space, value: u64) -> Frees {
+    Frees {
         space,
         value,
         share: Share::Whole,
@@ -247,16 +247,16 @@ pub(super) fn releases(space: Space, value: u64) -> Releases {
     }
 }
 
-/// Like [`releases`], for a resource with a handle.
-pub(super) fn destroys(kind: Kind, handle: u64) -> Releases {
-    releases(Space::Handle(kind), handle)
+/// Like [`frees`], for a resource with a handle.
+pub(super) fn destroys(kind: Kind, handle: u64) -> Frees {
+    frees(Space::Handle(kind), handle)
 }
 
 /// Releases `count` references.
-pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key>) -> Releases {
-    Releases {
+pub(super) fn releases(space: Space, value: u64, count: u32, graph: Option<Key>) -> Frees {
+    Frees {
         share: Share::References(count.into(), graph),
-        ..releases(space, value)
+        ..frees(space, value)
     }
 }
 
@@ -272,7 +272,7 @@ impl Creates {
     }
 }
 
-impl Releases {
+impl Frees {
     /// Sets the stream on which the call is ordered.
     pub(super) fn on_stream(self, stream: u64) -> Self {
         let stream = Some(stream);

@@ -32,9 +32,9 @@ use gpu_leak_interpose::{Slot, WatchedFunction};
 #[cfg(test)]
 use self::tests::Row;
 use super::call::{
-    AddedNode, At, Bytes, Call, Creates, Releases, Share, array, captured, context, copied,
-    creates, destroys, device, gives_back, handle, imported, named, ordered, physical, pinned,
-    pitched, registered, releases, updated,
+    AddedNode, At, Bytes, Call, Creates, Frees, Share, array, captured, context, copied, creates,
+    destroys, device, frees, handle, imported, named, ordered, physical, pinned, pitched,
+    registered, releases, updated,
 };
 use super::foreign::{
     AllocationNode, ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped, In,
@@ -146,24 +146,24 @@ functions! {
         pitched(pointer, pitch, width, height),
     cuMemAllocManaged[6000] =
         |pointer: Out, bytes: usize, flags: u32| device(Kind::Managed, pointer, bytes),
-    cuMemFree[2000] = |pointer: u32| releases(Space::DevicePointer, pointer.into()),
-    cuMemFree_v2[3020] = |pointer: u64| releases(Space::DevicePointer, pointer),
+    cuMemFree[2000] = |pointer: u32| frees(Space::DevicePointer, pointer.into()),
+    cuMemFree_v2[3020] = |pointer: u64| frees(Space::DevicePointer, pointer),
     // Page-locked memory. No header declares cuMemHostAlloc_v2, but CUPTI has a number for it.
     cuMemHostAlloc[2020] | cuMemHostAlloc_v2[2020] =
         |pointer: Out, bytes: usize, flags: u32| pinned(pointer, bytes),
     cuMemAllocHost[2000] = |pointer: Out, bytes: u32| pinned(pointer, bytes as usize),
     cuMemAllocHost_v2[3020] = |pointer: Out, bytes: usize| pinned(pointer, bytes),
-    cuMemFreeHost[2000] = |pointer: u64| releases(Space::HostPointer, pointer),
+    cuMemFreeHost[2000] = |pointer: u64| frees(Space::HostPointer, pointer),
     cuMemHostRegister[4000] | cuMemHostRegister_v2[6050] =
         |pointer: u64, bytes: usize, flags: u32| registered(pointer, bytes),
-    cuMemHostUnregister[4000] = |pointer: u64| releases(Space::RegisteredPointer, pointer),
+    cuMemHostUnregister[4000] = |pointer: u64| frees(Space::RegisteredPointer, pointer),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MALLOC__ASYNC.html
     cuMemAllocAsync[11020] | cuMemAllocAsync_ptsz[11020] =
         |pointer: Out, bytes: usize, stream: u64| ordered(pointer, bytes, stream, 0),
     cuMemAllocFromPoolAsync[11020] | cuMemAllocFromPoolAsync_ptsz[11020] =
         |pointer: Out, bytes: usize, pool: u64, stream: u64| ordered(pointer, bytes, stream, pool),
     cuMemFreeAsync[11020] | cuMemFreeAsync_ptsz[11020] =
-        |pointer: u64, stream: u64| releases(Space::DevicePointer, pointer).on_stream(stream),
+        |pointer: u64, stream: u64| frees(Space::DevicePointer, pointer).on_stream(stream),
     // Allocations from a pool that has been destroyed stay live until each of them is freed.
     cuMemPoolCreate[11020] = |pool: Out, properties: In<Properties>|
         handle(Kind::Pool, pool).at(At::Properties(properties)),
@@ -182,13 +182,13 @@ functions! {
     cuMemImportFromShareableHandle[10020] =
         |memory: Out, shared: u64, kind: u32| physical(Kind::Imported, memory, 0),
     cuMulticastCreate[12010] = |memory: Out, properties: u64| physical(Kind::Multicast, memory, 0),
-    cuMemRelease[10020] = |memory: u64| gives_back(Space::PhysicalHandle, memory, 1, None),
+    cuMemRelease[10020] = |memory: u64| releases(Space::PhysicalHandle, memory, 1, None),
     cuMemRetainAllocationHandle[11000] =
         |memory: Out, address: u64| Call::RetainsMapped(memory, address),
     cuMemMap[10020] = |address: u64, bytes: u64, offset: u64, memory: u64, flags: u64|
         Call::Causes(Event::Mapped { address, bytes, handle: memory }),
     cuMemUnmap[10020] = |address: u64, bytes: u64|
-        Releases { share: Share::Maps(bytes), ..releases(Space::Mapping, address) },
+        Frees { share: Share::Maps(bytes), ..frees(Space::Mapping, address) },
     cuMemAddressReserve[10020] =
         |address: Out, bytes: usize, alignment: usize, wish: u64, flags: u64|
         Creates { outlives_context: true, ..handle(Kind::AddressRange, address) },
@@ -224,7 +224,7 @@ functions! {
     cuIpcOpenMemHandle[4010] | cuIpcOpenMemHandle_v2[11000] =
         |pointer: Out, shared: IpcHandle, flags: u32|
         Creates { bytes: Bytes::Asked, ..creates(Kind::Imported, Space::IpcPointer, pointer) },
-    cuIpcCloseMemHandle[4010] = |pointer: u64| gives_back(Space::IpcPointer, pointer, 1, None),
+    cuIpcCloseMemHandle[4010] = |pointer: u64| releases(Space::IpcPointer, pointer, 1, None),
     // Views of memory: texture and surface objects, and the older texture references.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
     cuTexObjectCreate[5000] =
@@ -271,7 +271,7 @@ functions! {
     // These functions are still available, although they have been deprecated for a long time. With
     // them, a context ends when its last use is released.
     cuCtxAttach[2000] = |context: Out, flags: u32| Call::Attaches(context),
-    cuCtxDetach[2000] = |context: u64| gives_back(Space::Handle(Kind::Context), context, 1, None),
+    cuCtxDetach[2000] = |context: u64| releases(Space::Handle(Kind::Context), context, 1, None),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
     cuGreenCtxCreate[12040] = |green: Out, resources: u64, device: i32, flags: u32|
         handle(Kind::GreenContext, green).at(At::Device(device)),
@@ -326,7 +326,7 @@ functions! {
     cuUserObjectRetain[11030] = |object: u64, count: u32|
         Call::Causes(Event::Retained { key: named(Kind::UserObject, object), count: count.into() }),
     cuUserObjectRelease[11030] =
-        |object: u64, count: u32| gives_back(Space::Handle(Kind::UserObject), object, count, None),
+        |object: u64, count: u32| releases(Space::Handle(Kind::UserObject), object, count, None),
     cuGraphRetainUserObject[11030] = |graph: u64, object: u64, count: u32, flags: u32|
         Call::Causes(Event::GraphRetained {
             graph: named(Kind::GraphHandle, graph),
@@ -336,7 +336,7 @@ functions! {
         }),
     cuGraphReleaseUserObject[11030] = |graph: u64, object: u64, count: u32| {
         let owner = Some(named(Kind::GraphHandle, graph));
-        gives_back(Space::Handle(Kind::UserObject), object, count, owner)
+        releases(Space::Handle(Kind::UserObject), object, count, owner)
     },
     // A capture creates a graph, or adds to an existing one.
     cuStreamBeginCapture[10000] | cuStreamBeginCapture_ptsz[10000] =

@@ -34,7 +34,7 @@ use crate::ledger::event::{CuResult, Event, Space, Ticket};
 use crate::ledger::{self, Kind};
 
 mod creation;
-mod release;
+mod free;
 
 /// A call that a row of the table describes. `Begun` holds what the end of the call needs from its
 /// beginning.

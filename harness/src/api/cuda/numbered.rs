@@ -4,7 +4,7 @@
 //! table of their context. Another context may give the same number to another object, so the
 //! ledger's key of such an object includes its context. The driver does not say which contexts
 //! share a table (a green context may share the table of its primary context). So if the current
-//! context has no object with the number that is released, an object of another context with this
+//! context has no object with the number that is destroyed, an object of another context with this
 //! number is taken.
 
 use crate::ledger::event::{ContextUid, Key, Space};
@@ -27,7 +27,7 @@ pub(super) fn created(key: Key, context: ContextUid) -> Key {
 
 /// Returns the key of an object that is destroyed while `context` is current. The object must be
 /// [numbered](is_numbered).
-pub(super) fn released(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
+pub(super) fn freed(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
     let here = created(key, context);
     if ledger.get(&here).is_some() {
         return here;

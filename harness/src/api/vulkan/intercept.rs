@@ -94,24 +94,24 @@ impl Reporter<'_> {
                 let uid = owners::get(device).uid;
                 for handle in pools::emptied((uid, pool)) {
                     let key = object_key(child_of(destroys), uid, handle);
-                    begun.tickets.extend(self.release_began(key));
+                    begun.tickets.extend(self.free_began(key));
                 }
                 if let Some(kind) = destroys {
                     let key = object_key(kind, uid, pool);
-                    begun.tickets.extend(self.release_began(key));
+                    begun.tickets.extend(self.free_began(key));
                 }
             }
             VulkanCall::DestroysDevice(device) if device != 0 => {
                 begun.ending = owners::ends(device);
                 let instance = begun.ending.map_or(0, |owner| owner.instance());
                 let key = object_key(Kind::Device, owners::get(instance).uid, device);
-                begun.tickets.extend(self.release_began(key));
+                begun.tickets.extend(self.free_began(key));
             }
             VulkanCall::DestroysInstance(instance) if instance != 0 => {
                 begun.ending = owners::ends(instance);
                 begun
                     .tickets
-                    .extend(self.release_began(instance_key(instance)));
+                    .extend(self.free_began(instance_key(instance)));
             }
             _ => {}
         }
@@ -136,7 +136,7 @@ impl Reporter<'_> {
             0
         };
         for ticket in begun.tickets.drain(..) {
-            self.release_ended(ticket, error);
+            self.free_ended(ticket, error);
         }
         match *call {
             // SAFETY: the caller upholds the contract.
@@ -322,18 +322,18 @@ impl Reporter<'_> {
         }));
     }
 
-    fn release_began(&self, key: Key) -> Option<Ticket> {
+    fn free_began(&self, key: Key) -> Option<Ticket> {
         labels::forget(key);
         let caller = freeing_caller();
-        self.tell(Event::ReleaseBegan { key, caller })
+        self.tell(Event::FreeBegan { key, caller })
     }
 
-    fn release_ended(&self, ticket: Ticket, error: CuResult) {
+    fn free_ended(&self, ticket: Ticket, error: CuResult) {
         let stack = match error {
             0 => StackId::default(),
             _ => stack(),
         };
-        self.tell(Event::ReleaseEnded {
+        self.tell(Event::FreeEnded {
             ticket,
             error,
             stack,
@@ -347,7 +347,7 @@ impl Reporter<'_> {
         let uid = owners::get(destroy.owner).uid;
         let mut release = |handle| {
             let key = object_key(destroy.kind, uid, handle);
-            begun.tickets.extend(self.release_began(key));
+            begun.tickets.extend(self.free_began(key));
         };
         match destroy.what {
             What::This(0) => {}

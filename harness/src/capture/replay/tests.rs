@@ -110,7 +110,7 @@ fn assert_same(live: &Ledger, again: &Ledger) {
             (ledger.contexts(), ledger.now()),
             ledger.anomalies_since(crate::ledger::Mark::default()),
             (ledger.live_in(SCOPE), ledger.unowned()),
-            (ledger.unknown_releases(), ledger.releases_in_flight()),
+            (ledger.unknown_frees(), ledger.frees_in_flight()),
             (ledger.holdings(), ledger.knows_graph_memory()),
         )
     };
@@ -131,8 +131,8 @@ fn threads_that_race_give_the_same_ledger_again() {
             live.apply(&created(&live, thread, address));
             let caller = caller(&live, thread);
             let key = key(address);
-            let ticket = live.apply(&Event::ReleaseBegan { key, caller });
-            live.apply(&Event::ReleaseEnded {
+            let ticket = live.apply(&Event::FreeBegan { key, caller });
+            live.apply(&Event::FreeEnded {
                 ticket: ticket.unwrap(),
                 error: u32::from(round % 7 == 0),
                 stack: caller.stack,
@@ -163,9 +163,9 @@ fn wrong(lines: &[serde_json::Value]) -> (usize, String) {
 
 #[test]
 fn an_impossible_event_is_reported_with_its_line() {
-    let ended = json!({"release-ended": {"ticket": 5, "error": 0, "stack": 0}});
+    let ended = json!({"free-ended": {"ticket": 5, "error": 0, "stack": 0}});
     let retained = json!({"primary-retained": {"place": "cuda:0", "caller": {"thread": 1, "scope": 0, "stack": 0}}});
-    let named = json!({"release-ended": {"ticket": 5, "error": 1, "stack": 9}});
+    let named = json!({"free-ended": {"ticket": 5, "error": 1, "stack": 9}});
     let event =
         |order: u64, event| json!({"record": "event", "order": order, "event": event, "at_us": 1});
     let stack = |id: u64| json!({"record": "stack", "id": id, "addresses": [1, 2]});

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::exit_summary;
 use crate::device::exit;
 use crate::judge::CheckResult;
-use crate::ledger::{self, Released, ScopeId};
+use crate::ledger::{self, LoggedFree, ScopeId};
 use crate::report::Sink;
 use crate::report::check_report::{FindingKind, Report};
 use crate::report::run_file::{Late, Record};
@@ -29,10 +29,10 @@ struct Leaked {
 static LEAKED: Mutex<Vec<Leaked>> = Mutex::new(Vec::new());
 
 /// Begins to watch for late frees of the resources in these scopes that `result` reports.
-pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
+pub(crate) fn watch_for_frees(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
     // Frees are watched by scope rather than by live record, because a record may be freed before
     // it can be looked up.
-    ledger::live().await_release(scopes, Instant::now);
+    ledger::live().log_frees(scopes, Instant::now);
     let records = result.findings.iter().zip(&result.records);
     let leaked = records.filter(|(finding, _)| finding.kind == FindingKind::Leaked);
     locked(&LEAKED).push(Leaked {
@@ -57,29 +57,29 @@ fn tell() {
         return;
     }
     // The frees are read once for all checks, because there may be thousands of both.
-    let released: FxHashMap<u64, Released> = ledger::live()
-        .released(|_| true)
+    let frees: FxHashMap<u64, LoggedFree> = ledger::live()
+        .logged_frees(|_| true)
         .into_iter()
-        .map(|released| (released.record.sequence, released))
+        .map(|free| (free.record.sequence, free))
         .collect();
-    for late in all.iter().filter_map(|leaked| late(leaked, &released)) {
+    for late in all.iter().filter_map(|leaked| late(leaked, &frees)) {
         exit_summary::note(&late.sentence());
         Sink::global().write(&Record::Late(late));
     }
 }
 
 /// Returns the leaks of one check that were freed late, and the time of the last free.
-fn late(leaked: &Leaked, released: &FxHashMap<u64, Released>) -> Option<Late> {
-    let of_check = leaked.records.iter().filter_map(|it| released.get(it));
-    let released: Vec<&Released> = of_check.filter(|it| it.at >= leaked.at).collect();
-    let last = released.iter().map(|released| released.at).max()?;
+fn late(leaked: &Leaked, frees: &FxHashMap<u64, LoggedFree>) -> Option<Late> {
+    let of_check = leaked.records.iter().filter_map(|it| frees.get(it));
+    let frees: Vec<&LoggedFree> = of_check.filter(|it| it.at >= leaked.at).collect();
+    let last = frees.iter().map(|free| free.at).max()?;
     let late = last.saturating_duration_since(leaked.at).as_millis();
     Some(Late {
         test: leaked.test.clone(),
         file: leaked.file.clone(),
         line: leaked.line,
-        count: released.len() as u64,
-        bytes: released.iter().map(|it| it.record.made.bytes).sum(),
+        count: frees.len() as u64,
+        bytes: frees.iter().map(|it| it.record.made.bytes).sum(),
         late_ms: u64::try_from(late).unwrap_or(u64::MAX),
     })
 }

@@ -235,7 +235,7 @@ pub fn opened_by_several_and_closed_by_each() {
         }));
     };
     let close = |thread| {
-        let began = Event::GiveBackBegan {
+        let began = Event::ReleaseBegan {
             key: OPENED,
             count: 1,
             graph: None,
@@ -243,7 +243,7 @@ pub fn opened_by_several_and_closed_by_each() {
         };
         let ticket = ledger.apply(&began).expect("a ticket");
         thread::yield_now();
-        ledger.apply(&Event::ReleaseEnded {
+        ledger.apply(&Event::FreeEnded {
             ticket,
             error: 0,
             stack: StackId::default(),
@@ -265,8 +265,8 @@ pub fn opened_by_several_and_closed_by_each() {
     close(1);
     assert_eq!(ledger.live_in(FIRST), 0);
     assert!(ledger.get(&OPENED).is_none());
-    assert_eq!(ledger.unknown_releases(), 0);
-    assert!(!ledger.releases_in_flight());
+    assert_eq!(ledger.unknown_frees(), 0);
+    assert!(!ledger.frees_in_flight());
 }
 
 /// Memory of another process.

@@ -127,13 +127,13 @@ impl World {
 
     /// Calls a free that is recorded into a graph instead.
     pub(super) fn record_free(&self, address: u64, caller: Caller) {
-        let began = Event::ReleaseBegan {
+        let began = Event::FreeBegan {
             key: key(address),
             caller,
         };
         let ticket = self.ledger.apply(&began).expect("a release has a ticket");
         thread::yield_now();
-        self.ledger.apply(&Event::ReleaseCaptured { ticket });
+        self.ledger.apply(&Event::FreeCaptured { ticket });
     }
 
     fn release(
@@ -142,7 +142,7 @@ impl World {
         caller: Caller,
         call: impl FnOnce(&mut Driver) -> CuResult,
     ) -> CuResult {
-        let began = Event::ReleaseBegan {
+        let began = Event::FreeBegan {
             key: key(address),
             caller,
         };
@@ -150,7 +150,7 @@ impl World {
         thread::yield_now();
         let error = call(&mut self.driver());
         thread::yield_now();
-        self.ledger.apply(&Event::ReleaseEnded {
+        self.ledger.apply(&Event::FreeEnded {
             ticket,
             error,
             stack: StackId::default(),
@@ -204,6 +204,6 @@ impl World {
             let of_scope = live.values().filter(|live| live.scope == *scope).count();
             assert_eq!(self.ledger.live_in(*scope) as usize, of_scope, "{scope:?}");
         }
-        assert!(!self.ledger.releases_in_flight());
+        assert!(!self.ledger.frees_in_flight());
     }
 }

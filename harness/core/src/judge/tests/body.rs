@@ -304,13 +304,11 @@ impl Run<'_> {
         let it = all
             .find(|it| it.record.sequence == sequence)
             .expect("it is live");
-        self.input
-            .anomalies
-            .push(Anomaly::FailedRelease(FailedCall {
-                key: it.record.key(),
-                record: Some(it.record),
-                caller,
-                error,
-            }));
+        self.input.anomalies.push(Anomaly::FailedFree(FailedCall {
+            key: it.record.key(),
+            record: Some(it.record),
+            caller,
+            error,
+        }));
     }
 }

@@ -15,7 +15,7 @@ fn free_unknown(run: &mut Run<'_>, space: Space, value: u64, line: u32, error: C
         caller,
         error,
     };
-    run.input.anomalies.push(Anomaly::FailedRelease(failed));
+    run.input.anomalies.push(Anomaly::FailedFree(failed));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::ledger::meter::{GraphUsage, MeterReading};
 use crate::ledger::timeline::curve;
 use crate::ledger::usage::Gauge;
 use crate::ledger::{
-    Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, Mark, Place, Record, Released,
+    Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, LoggedFree, Mark, Place, Record,
     Stacks, UnknownFree, UsageKey, Watch,
 };
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl Ledger {
 
     /// Whether a free is in flight.
     #[must_use]
-    pub fn releases_in_flight(&self) -> bool {
+    pub fn frees_in_flight(&self) -> bool {
         let _quiet = quiet();
         self.table.has_frees_in_flight() || self.shared().has_frees_in_flight()
     }
@@ -190,22 +190,22 @@ impl Ledger {
 
     /// From now on, records when resources of these scopes are freed. A ledger has no clock of its
     /// own, so the times come from the `clock` that the first call of this function passed.
-    pub fn await_release(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
+    pub fn log_frees(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
         let _quiet = quiet();
         self.free_log.begin(scopes, clock);
     }
 
     /// Stops recording the frees of these scopes, and forgets those recorded so far.
-    pub fn forget_releases(&self, scopes: &[ScopeId]) {
+    pub fn forget_frees(&self, scopes: &[ScopeId]) {
         let _quiet = quiet();
         self.free_log.end(scopes);
     }
 
     /// Returns the recorded frees in logged scopes for which `wanted` holds, with their times.
     #[must_use]
-    pub fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
+    pub fn logged_frees(&self, wanted: impl Fn(&Record) -> bool) -> Vec<LoggedFree> {
         let _quiet = quiet();
-        self.free_log.released(wanted)
+        self.free_log.frees(wanted)
     }
 
     /// Returns the recorded frees of unknown addresses by callers in this logged scope.
@@ -224,7 +224,7 @@ impl Ledger {
 
     /// Returns the number of frees of addresses that the ledger did not know.
     #[must_use]
-    pub fn unknown_releases(&self) -> u64 {
+    pub fn unknown_frees(&self) -> u64 {
         self.unknown_frees.load(Ordering::Relaxed)
     }
 

@@ -52,7 +52,7 @@ impl Ledger {
     }
 
     #[inline(never)]
-    pub(super) fn give_back_began(
+    pub(super) fn release_began(
         &self,
         key: Key,
         count: u64,
@@ -60,8 +60,8 @@ impl Ledger {
         caller: Caller,
     ) -> Ticket {
         self.shared_free_began(key, caller, |shared, free| match graph {
-            Some(graph) => shared.give_back_of_graph(free, graph, count),
-            None => shared.give_back(free, count),
+            Some(graph) => shared.release_of_graph(free, graph, count),
+            None => shared.release(free, count),
         })
     }
 
@@ -110,7 +110,7 @@ impl Ledger {
         match ended {
             Some((_, caller, Ok(gone))) => gone.iter().for_each(|it| self.freed(it, caller)),
             Some((key, caller, Err(record))) => {
-                self.anomalies.push(Anomaly::FailedRelease(FailedCall {
+                self.anomalies.push(Anomaly::FailedFree(FailedCall {
                     key,
                     record,
                     caller: Caller { stack, ..caller },

@@ -64,7 +64,7 @@ impl World {
     }
 
     fn begin_free(&self, address: u64) -> Ticket {
-        let event = Event::ReleaseBegan {
+        let event = Event::FreeBegan {
             key: key(address),
             caller: caller(SCOPE),
         };
@@ -72,7 +72,7 @@ impl World {
     }
 
     pub(super) fn end_free(&self, ticket: Ticket, error: u32) {
-        self.0.apply(&Event::ReleaseEnded {
+        self.0.apply(&Event::FreeEnded {
             ticket,
             error,
             stack: StackId::default(),
@@ -144,17 +144,22 @@ fn frees_of_an_awaited_scope_are_noted_with_their_time() {
     world.allocate(0x3000, 20);
     world.end_free(world.begin_free(0x1000), 0);
     let before = Instant::now();
-    world.0.await_release(&[SCOPE], Instant::now);
+    world.0.log_frees(&[SCOPE], Instant::now);
     // These records were live before the frees were logged.
     world.end_free(world.begin_free(0x2000), 0);
     world.end_free(world.begin_free(0x3000), FAILED);
-    let released = world.0.released(|record| record.made.bytes < 100);
+    let released = world.0.logged_frees(|record| record.made.bytes < 100);
     let [released] = released[..] else {
         panic!("{released:?}");
     };
     assert_eq!(released.record.made.key.value(), 0x2000);
     assert!(released.at >= before);
-    assert!(world.0.released(|record| record.made.bytes > 50).is_empty());
+    assert!(
+        world
+            .0
+            .logged_frees(|record| record.made.bytes > 50)
+            .is_empty()
+    );
 }
 
 #[test]
@@ -215,7 +220,7 @@ fn a_failed_free_keeps_the_record_and_is_reported() {
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (100, 1));
     let anomalies = world.0.anomalies_since(mark);
     let [
-        Anomaly::FailedRelease(FailedCall {
+        Anomaly::FailedFree(FailedCall {
             record: Some(record),
             error: FAILED,
             ..
@@ -262,7 +267,7 @@ fn a_late_end_of_an_unknown_free_does_not_take_a_new_record() {
     world.allocate(0x1000, 70);
     world.end_free(unknown, 0);
     assert_eq!(world.live(), [(0x1000, 70)]);
-    assert_eq!(world.0.unknown_releases(), 1);
+    assert_eq!(world.0.unknown_frees(), 1);
 }
 
 #[test]
@@ -271,7 +276,7 @@ fn a_captured_free_changes_nothing() {
     let mark = world.0.mark();
     world.allocate(0x1000, 100);
     let ticket = world.begin_free(0x1000);
-    world.0.apply(&Event::ReleaseCaptured { ticket });
+    world.0.apply(&Event::FreeCaptured { ticket });
     assert_eq!(world.live(), [(0x1000, 100)]);
     assert!(world.0.anomalies_since(mark).is_empty());
 }
@@ -288,7 +293,7 @@ fn earlier_memory_that_a_scope_frees_gives_no_credit_but_is_counted() {
         ..creation(Kind::Linear, 0x2000, 100)
     }));
     for address in [0x1000, 0x2000] {
-        let began = Event::ReleaseBegan {
+        let began = Event::FreeBegan {
             key: key(address),
             caller: caller(inner),
         };
@@ -501,7 +506,7 @@ fn threads_that_share_addresses_lose_and_invent_nothing() {
     });
     assert!(world.live().is_empty());
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (0, 0));
-    assert!(!world.0.releases_in_flight());
+    assert!(!world.0.frees_in_flight());
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn events_survive_json() {
             bytes: 2,
             caller,
         },
-        Event::GiveBackBegan {
+        Event::ReleaseBegan {
             key: Key::new(Space::PhysicalHandle, 1),
             count: u64::MAX,
             graph: None,

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::{VARIANTS, calls, is_per_thread};
-use crate::api::cuda::call::{At, Bytes, Call, Creates, Releases};
+use crate::api::cuda::call::{At, Bytes, Call, Creates, Frees};
 use crate::api::cuda::foreign::Argument;
 use crate::ledger::Kind;
 use crate::ledger::event::{Event, Space};
@@ -10,7 +10,7 @@ use crate::ledger::event::{Event, Space};
 #[derive(Clone, Copy)]
 pub(super) enum Row {
     Creates(Creates),
-    Releases(Releases),
+    Frees(Frees),
     Other(Call),
 }
 
@@ -20,9 +20,9 @@ impl From<Creates> for Row {
     }
 }
 
-impl From<Releases> for Row {
-    fn from(release: Releases) -> Self {
-        Self::Releases(release)
+impl From<Frees> for Row {
+    fn from(release: Frees) -> Self {
+        Self::Frees(release)
     }
 }
 
@@ -45,7 +45,7 @@ fn everything_that_can_be_created_can_be_released_and_vice_versa() {
         match call {
             Row::Creates(create) => made.insert(create.space),
             Row::Other(Call::Causes(Event::Mapped { .. })) => made.insert(Space::Mapping),
-            Row::Releases(release) => released.insert(release.space),
+            Row::Frees(release) => released.insert(release.space),
             _ => false,
         };
     }
@@ -90,7 +90,7 @@ fn a_call_with_a_stream_has_a_form_for_each_meaning_of_stream_0() {
     for (name, call) in calls() {
         let has_stream = match call {
             Row::Creates(create) => create.stream.or(create.ends_capture).is_some(),
-            Row::Releases(release) => release.stream.is_some(),
+            Row::Frees(release) => release.stream.is_some(),
             Row::Other(Call::BeginsCapture(..) | Call::Launches(_)) => true,
             _ => false,
         };

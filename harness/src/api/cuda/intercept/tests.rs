@@ -2,9 +2,9 @@ use std::cell::Cell;
 use std::thread::LocalKey;
 
 use super::super::call::{
-    AddedNode, At, Bytes, Call, Creates, Releases, Share, array, captured, context, copied,
-    creates, destroys, device, gives_back, handle, named, ordered, physical, pinned, pitched,
-    registered, releases, updated,
+    AddedNode, At, Bytes, Call, Creates, Frees, Share, array, captured, context, copied, creates,
+    destroys, device, frees, handle, named, ordered, physical, pinned, pitched, registered,
+    releases, updated,
 };
 use super::super::contexts::{Contexts, forget};
 use super::super::foreign::{ArrayDescriptor3D, In, Node, Out, Properties};
@@ -154,8 +154,8 @@ impl Scene {
     }
 }
 
-fn free(pointer: u64) -> Releases {
-    releases(Space::DevicePointer, pointer)
+fn free(pointer: u64) -> Frees {
+    frees(Space::DevicePointer, pointer)
 }
 
 /// Returns the effect of `cuMemAllocAsync` on `stream`, which returns `pointer`.
@@ -163,8 +163,8 @@ fn in_order(pointer: &u64, stream: u64) -> Creates {
     ordered(Out::at(pointer), 64, stream, 0)
 }
 
-fn free_in_order(pointer: u64, stream: u64) -> Releases {
-    let free = releases(Space::DevicePointer, pointer);
+fn free_in_order(pointer: u64, stream: u64) -> Frees {
+    let free = frees(Space::DevicePointer, pointer);
     free.on_stream(stream)
 }
 
@@ -206,7 +206,7 @@ fn an_unwanted_or_null_answer_makes_nothing_and_freeing_null_frees_nothing() {
     scene.call(device(Kind::Linear, Out::at(&0_u64), 64));
     scene.call(free(0));
     assert_eq!(scene.kinds(), []);
-    assert_eq!(scene.ledger.unknown_releases(), 0);
+    assert_eq!(scene.ledger.unknown_frees(), 0);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_free_takes_its_record_out_before_the_call_and_puts_it_back_if_that_fails() 
     assert_eq!(scene.kinds(), [Kind::Linear]);
     assert!(matches!(
         scene.anomalies()[..],
-        [Anomaly::FailedRelease(FailedCall { error: 999, .. })]
+        [Anomaly::FailedFree(FailedCall { error: 999, .. })]
     ));
     // Another thread gets the address before the call returns.
     scene.call_with(free(pointer), 0, || scene.call(allocation));
@@ -260,7 +260,7 @@ fn host_memory_is_at_the_host() {
     for made in scene.made() {
         assert_eq!(made.place, Place::HOST);
     }
-    scene.call(releases(Space::RegisteredPointer, 0x7fff_1000));
+    scene.call(frees(Space::RegisteredPointer, 0x7fff_1000));
     assert_eq!(scene.kinds(), [Kind::Pinned]);
 }
 
@@ -315,7 +315,7 @@ fn memory_of_another_process_is_closed_as_often_as_it_was_opened() {
     scene.call(open);
     scene.call(open);
     assert_eq!(scene.made()[0].bytes, 0x1234);
-    let close = gives_back(Space::IpcPointer, 0x7000_1234, 1, None);
+    let close = releases(Space::IpcPointer, 0x7000_1234, 1, None);
     scene.call(close);
     assert!(!scene.kinds().is_empty());
     scene.call(close);
@@ -356,18 +356,18 @@ fn physical_memory_is_followed_through_handles_and_maps() {
     scene.call(map);
     scene.call(Call::RetainsMapped(Out::at(&0x12_u64), address));
     assert_eq!(holds(), (2, 1));
-    let release = |handle| gives_back(Space::PhysicalHandle, handle, 1, None);
+    let release = |handle| releases(Space::PhysicalHandle, handle, 1, None);
     scene.call(release(0x11));
-    let unmap = Releases {
+    let unmap = Frees {
         share: Share::Maps(PAGE),
-        ..releases(Space::Mapping, address)
+        ..frees(Space::Mapping, address)
     };
     scene.call_with(unmap, 1, || assert_eq!(holds(), (1, 0)));
     assert_eq!(holds(), (1, 1));
     scene.call(unmap);
     scene.call(release(0x12));
     assert_eq!(scene.kinds(), []);
-    assert_eq!(scene.ledger.unknown_releases(), 0);
+    assert_eq!(scene.ledger.unknown_frees(), 0);
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn a_context_ends_with_its_last_use() {
     let made = 0xc5;
     scene.call_with(context(Out::at(&made), 0), 0, || scene.current.set(0xc5));
     scene.call(Call::Attaches(Out::at(&made)));
-    let detach = gives_back(Space::Handle(Kind::Context), 0xc5, 1, None);
+    let detach = releases(Space::Handle(Kind::Context), 0xc5, 1, None);
     scene.call(detach);
     assert_eq!(scene.ledger.contexts().len(), 1);
     scene.call(detach);
@@ -466,9 +466,9 @@ fn two_contexts_may_give_the_same_number_to_two_textures() {
     // Some drivers may accept an object of the other context here.
     scene.call(destroy);
     assert_eq!(scene.kinds(), []);
-    assert_eq!(scene.ledger.unknown_releases(), 0);
+    assert_eq!(scene.ledger.unknown_frees(), 0);
     scene.call(destroy);
-    assert_eq!(scene.ledger.unknown_releases(), 1);
+    assert_eq!(scene.ledger.unknown_frees(), 1);
 }
 
 /// Begins a capture. Only the calling test may use the stream, because the whole process shares the
@@ -508,7 +508,7 @@ fn captured_memory_belongs_to_the_graph_on_every_stream() {
         scene.call(free_in_order(0x2000, stream));
         assert_eq!(scene.graph_memory(), []);
         assert_eq!(scene.anomalies(), []);
-        assert_eq!(scene.ledger.unknown_releases(), 0);
+        assert_eq!(scene.ledger.unknown_frees(), 0);
     }
 }
 
@@ -620,7 +620,7 @@ fn a_user_object_is_kept_by_the_graphs_it_was_given_to() {
     let scene = Scene::new();
     let (object, graph, exec) = (0x41, 0x42, 0x43);
     let space = Space::Handle(Kind::UserObject);
-    let release = |count| gives_back(space, object, count, None);
+    let release = |count| releases(space, object, count, None);
     scene.call(handle(Kind::GraphHandle, Out::at(&graph)));
     scene.call(Creates {
         references: 3,
@@ -634,7 +634,7 @@ fn a_user_object_is_kept_by_the_graphs_it_was_given_to() {
         count: 2,
         moved: true,
     }));
-    scene.call(gives_back(
+    scene.call(releases(
         space,
         object,
         1,
@@ -651,5 +651,5 @@ fn a_user_object_is_kept_by_the_graphs_it_was_given_to() {
     assert_eq!(scene.kinds(), handles[1..], "an update that failed");
     scene.call(destroys(Kind::ExecGraph, exec));
     assert_eq!(scene.kinds(), []);
-    assert_eq!(scene.ledger.unknown_releases(), 0);
+    assert_eq!(scene.ledger.unknown_frees(), 0);
 }

@@ -91,6 +91,6 @@ fn an_attached_context_is_one_until_the_last_detach() {
         assert_eq!(cuda!(cuCtxDetach(context => u64)), 0);
         assert_eq!(summary(), []);
         assert_eq!(anomalies(), []);
-        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert_eq!(ledger::live().unknown_frees(), 0);
     });
 }

@@ -49,7 +49,7 @@ fn captured_memory_is_live_from_a_launch_to_a_free() {
         assert_eq!(free(pointer), 0);
         assert_eq!(live().len(), 1, "the stream");
         assert_eq!(anomalies(), []);
-        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert_eq!(ledger::live().unknown_frees(), 0);
     });
 }
 

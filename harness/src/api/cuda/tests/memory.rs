@@ -52,7 +52,7 @@ fn every_way_to_allocate_is_seen_with_its_bytes_and_its_place() {
         assert_eq!(cuda!(cuStreamDestroy_v2(stream => u64)), 0);
         assert_eq!(summary(), []);
         assert_eq!(anomalies(), []);
-        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert_eq!(ledger::live().unknown_frees(), 0);
         assert_eq!(
             cuda_interception(&MissedBefore::default()),
             Interception::Whole
@@ -114,7 +114,7 @@ fn a_free_that_fails_puts_the_record_back() {
         assert_eq!(free(pointer), 999);
         assert_eq!(summary(), [(Kind::Linear, Place::cuda(0), 64)]);
         let failed = anomalies();
-        let [Anomaly::FailedRelease(call)] = failed[..] else {
+        let [Anomaly::FailedFree(call)] = failed[..] else {
             panic!("{failed:?}");
         };
         assert_eq!(call.error, 999);
@@ -152,7 +152,7 @@ fn freeing_null_is_nothing() {
     with_driver("", || {
         watched_context();
         free(0);
-        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert_eq!(ledger::live().unknown_frees(), 0);
         assert_eq!(anomalies(), []);
     });
 }
@@ -201,7 +201,7 @@ fn memory_that_a_capture_allocates_and_frees_belongs_to_the_graph() {
         assert_eq!(error, 0);
         let kinds: Vec<_> = live().iter().map(|record| record.made.kind).collect();
         assert_eq!(kinds, [Kind::Stream, Kind::GraphHandle]);
-        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert_eq!(ledger::live().unknown_frees(), 0);
         assert!(pools::empty());
         assert_eq!(anomalies(), []);
     });

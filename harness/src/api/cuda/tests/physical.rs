@@ -47,7 +47,7 @@ fn a_map_holds_the_memory_after_its_handle_is_released() {
         );
         assert_eq!(summary(), []);
         assert_eq!(anomalies(), []);
-        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert_eq!(ledger::live().unknown_frees(), 0);
         assert_eq!(
             cuda_interception(&MissedBefore::default()),
             Interception::Whole

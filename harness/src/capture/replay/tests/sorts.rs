@@ -35,7 +35,7 @@ impl Reporter<'_> {
         } else {
             self.caller.stack
         };
-        self.event(Event::ReleaseEnded {
+        self.event(Event::FreeEnded {
             ticket,
             error,
             stack,
@@ -101,7 +101,7 @@ impl Reporter<'_> {
         let caller = self.caller;
         let release = |address| {
             let key = key(address);
-            self.begin(Event::ReleaseBegan { key, caller })
+            self.begin(Event::FreeBegan { key, caller })
         };
         let context = ContextUid(1);
         self.context(context);
@@ -117,7 +117,7 @@ impl Reporter<'_> {
         self.end(release(1), 0);
         self.end(release(2), FAILED);
         let ticket = release(3);
-        self.event(Event::ReleaseCaptured { ticket });
+        self.event(Event::FreeCaptured { ticket });
         self.end(release(77), 0);
         self.event(Event::HandedOver { address: 5 });
         release(4);
@@ -169,17 +169,17 @@ impl Reporter<'_> {
             self.event(Event::LaunchEnded { ticket, error });
         }
         self.event(Event::GraphUpdated { exec, graph });
-        let give_back = |graph| {
-            self.begin(Event::GiveBackBegan {
+        let release = |graph| {
+            self.begin(Event::ReleaseBegan {
                 key,
                 count: 1,
                 graph,
                 caller,
             })
         };
-        self.end(give_back(None), 0);
-        self.end(give_back(Some(graph)), FAILED);
-        self.end(give_back(Some(graph)), 0);
+        self.end(release(None), 0);
+        self.end(release(Some(graph)), FAILED);
+        self.end(release(Some(graph)), 0);
         // The process does not see the end of this launch.
         launch();
     }

@@ -53,8 +53,8 @@ impl World {
         });
     }
 
-    fn begin_graph_release(&self, graph: Key, count: u64) -> Ticket {
-        self.begin(&Event::GiveBackBegan {
+    fn begin_graph_free(&self, graph: Key, count: u64) -> Ticket {
+        self.begin(&Event::ReleaseBegan {
             key: OBJECT,
             count,
             graph: Some(graph),
@@ -73,7 +73,7 @@ impl World {
 
     fn begin_destroy(&self, key: Key) -> Ticket {
         let caller = caller(SCOPE);
-        self.begin(&Event::ReleaseBegan { key, caller })
+        self.begin(&Event::FreeBegan { key, caller })
     }
 
     fn destroy(&self, key: Key) {
@@ -89,14 +89,14 @@ impl World {
 fn a_user_object_ends_with_its_last_reference() {
     let world = World::new();
     world.object(3);
-    world.give_back(OBJECT, 2);
+    world.release(OBJECT, 2);
     assert!(world.has_object());
     let key = OBJECT;
     world.0.apply(&Event::Retained { key, count: 1 });
-    world.end_free(world.begin_give_back(OBJECT, 2), FAILED);
-    world.give_back(OBJECT, 1);
+    world.end_free(world.begin_release(OBJECT, 2), FAILED);
+    world.release(OBJECT, 1);
     assert!(world.has_object());
-    world.give_back(OBJECT, 1);
+    world.release(OBJECT, 1);
     assert!(world.is_empty());
 }
 
@@ -122,7 +122,7 @@ fn a_graph_keeps_an_object_until_it_is_destroyed() {
         world.object(1);
         world.graph_retains(GRAPH, 1, moved);
         if !moved {
-            world.give_back(OBJECT, 1);
+            world.release(OBJECT, 1);
         }
         assert!(world.has_object());
         let destroy = world.begin_destroy(GRAPH);
@@ -174,12 +174,12 @@ fn a_graph_does_not_release_the_program_s_own_reference() {
     let world = World::with_graph();
     world.object(2);
     world.graph_retains(GRAPH, 1, true);
-    world.end_free(world.begin_graph_release(GRAPH, 1), FAILED);
-    world.end_free(world.begin_graph_release(GRAPH, 1), 0);
-    world.end_free(world.begin_graph_release(GRAPH, 1), 0);
+    world.end_free(world.begin_graph_free(GRAPH, 1), FAILED);
+    world.end_free(world.begin_graph_free(GRAPH, 1), 0);
+    world.end_free(world.begin_graph_free(GRAPH, 1), 0);
     world.destroy(GRAPH);
     assert!(world.has_object(), "the program's own reference");
-    world.give_back(OBJECT, 1);
+    world.release(OBJECT, 1);
     assert!(world.is_empty());
 }
 
@@ -213,10 +213,10 @@ fn a_graph_releases_no_more_references_than_it_has() {
     let world = World::with_graph();
     world.object(3);
     world.graph_retains(GRAPH, 2, false);
-    world.end_free(world.begin_graph_release(GRAPH, 9), 0);
-    world.give_back(OBJECT, 2);
+    world.end_free(world.begin_graph_free(GRAPH, 9), 0);
+    world.release(OBJECT, 2);
     assert!(world.has_object(), "the program has one reference left");
-    world.give_back(OBJECT, 1);
+    world.release(OBJECT, 1);
     assert!(!world.has_object());
 }
 
@@ -225,8 +225,8 @@ fn a_graph_has_its_references_again_if_their_release_failed() {
     let world = World::with_graph();
     world.object(2);
     world.graph_retains(GRAPH, 2, true);
-    world.end_free(world.begin_graph_release(GRAPH, 2), FAILED);
+    world.end_free(world.begin_graph_free(GRAPH, 2), FAILED);
     assert!(world.has_object());
-    world.end_free(world.begin_graph_release(GRAPH, 2), 0);
+    world.end_free(world.begin_graph_free(GRAPH, 2), 0);
     assert!(!world.has_object());
 }

@@ -154,6 +154,6 @@ fn memory_stays_handed_over_if_its_release_fails() {
     let world = world(&[object]);
     world.0.apply(&Event::HandedOver { address: 0x0b });
     assert!(is_handed_over(&world, &object));
-    world.end_free(world.begin_give_back(object.key, 1), FAILED);
+    world.end_free(world.begin_release(object.key, 1), FAILED);
     assert!(is_handed_over(&world, &object));
 }

@@ -20,9 +20,9 @@ impl World {
         self.0.apply(event).expect("a release has a ticket")
     }
 
-    pub(in crate::ledger::apply) fn begin_give_back(&self, key: Key, count: u64) -> Ticket {
+    pub(in crate::ledger::apply) fn begin_release(&self, key: Key, count: u64) -> Ticket {
         let caller = caller(SCOPE);
-        self.begin(&Event::GiveBackBegan {
+        self.begin(&Event::ReleaseBegan {
             key,
             count,
             graph: None,
@@ -30,8 +30,8 @@ impl World {
         })
     }
 
-    pub(in crate::ledger::apply) fn give_back(&self, key: Key, count: u64) {
-        self.end_free(self.begin_give_back(key, count), 0);
+    pub(in crate::ledger::apply) fn release(&self, key: Key, count: u64) {
+        self.end_free(self.begin_release(key, count), 0);
     }
 
     pub(in crate::ledger::apply) fn records(&self) -> Vec<Record> {
@@ -46,7 +46,7 @@ impl World {
     pub(in crate::ledger::apply) fn is_empty(&self) -> bool {
         self.records().is_empty()
             && (self.bytes().live, self.0.live_in(SCOPE)) == (0, 0)
-            && !self.0.releases_in_flight()
+            && !self.0.frees_in_flight()
             && self.0.holdings().is_empty()
     }
 
@@ -71,13 +71,13 @@ fn memory_opened_twice_is_closed_twice() {
     world.open(SCOPE);
     assert_eq!(world.records().len(), 2, "one for each call");
     assert_eq!(world.0.live(Kind::Imported), 1, "of one object");
-    world.give_back(OPENED, 1);
+    world.release(OPENED, 1);
     assert_eq!(world.records().len(), 1);
-    let last = world.begin_give_back(OPENED, 1);
+    let last = world.begin_release(OPENED, 1);
     assert!(world.records().is_empty());
     world.end_free(last, FAILED);
     assert_eq!(world.records().len(), 1, "the close failed");
-    world.give_back(OPENED, 1);
+    world.release(OPENED, 1);
     assert!(world.is_empty());
     world.open(SCOPE);
     assert_eq!(world.records().len(), 1, "and opened anew");
@@ -96,13 +96,13 @@ fn memory_opened_again_is_the_later_scope_s_until_it_is_closed_once() {
     world.open(later);
     assert_eq!(owners(), [SCOPE, later]);
     assert_eq!(world.0.live_in(SCOPE), 0);
-    let close = world.begin_give_back(OPENED, 1);
+    let close = world.begin_release(OPENED, 1);
     assert_eq!(owners(), [SCOPE]);
     world.end_free(close, FAILED);
     assert_eq!(owners(), [SCOPE, later], "the close failed");
-    world.give_back(OPENED, 1);
+    world.release(OPENED, 1);
     assert_eq!((owners(), world.0.live_in(later)), (vec![SCOPE], 0));
-    world.give_back(OPENED, 1);
+    world.release(OPENED, 1);
     assert!(world.is_empty());
 }
 
@@ -113,14 +113,14 @@ fn two_concurrent_closes_each_count() {
         for _ in 0..2 {
             world.open(SCOPE);
         }
-        let calls = [(); 2].map(|()| world.begin_give_back(OPENED, 1));
+        let calls = [(); 2].map(|()| world.begin_release(OPENED, 1));
         world.end_free(calls[0], first);
         world.end_free(calls[1], second);
         let left = u64::from(first != 0) + u64::from(second != 0);
         assert_eq!(world.records().len() as u64, left.min(1));
-        (0..left).for_each(|_| world.give_back(OPENED, 1));
+        (0..left).for_each(|_| world.release(OPENED, 1));
         assert!(world.is_empty(), "{first} {second}");
-        assert_eq!(world.0.unknown_releases(), 0);
+        assert_eq!(world.0.unknown_frees(), 0);
     }
 }
 
@@ -134,7 +134,7 @@ fn an_attached_context_ends_with_its_last_detach_or_its_destruction() {
             .apply(&Event::Created(creation(Kind::Context, 0xc0, 0)));
         world.0.apply(&Event::Retained { key, count: 1 });
         if destroyed {
-            let event = Event::ReleaseBegan {
+            let event = Event::FreeBegan {
                 key,
                 caller: caller(SCOPE),
             };
@@ -142,9 +142,9 @@ fn an_attached_context_ends_with_its_last_detach_or_its_destruction() {
             assert_eq!(world.records().len(), 1);
             world.end_free(world.begin(&event), 0);
         } else {
-            world.give_back(key, 1);
+            world.release(key, 1);
             assert_eq!(world.records().len(), 1);
-            world.give_back(key, 1);
+            world.release(key, 1);
         }
         assert!(world.is_empty(), "destroyed: {destroyed}");
     }
@@ -165,7 +165,7 @@ fn an_object_that_ends_with_its_context_loses_all_references() {
         [Anomaly::EndedWithContext { .. }]
     ));
     world.open(SCOPE);
-    world.give_back(OPENED, 1);
+    world.release(OPENED, 1);
     assert!(world.is_empty(), "one reference, as opened once");
 }
 
@@ -175,7 +175,7 @@ fn an_object_that_is_created_again_while_it_is_held_was_overwritten() {
     let made = shared(object.space, Kind::UserObject, object.value(), 0);
     let world = World::new();
     world.0.apply(&Event::Created(made));
-    let release = world.begin_give_back(object, 1);
+    let release = world.begin_release(object, 1);
     // The driver reuses the handle before the call returns.
     world.0.apply(&Event::Created(made));
     world.end_free(release, 0);
@@ -217,26 +217,26 @@ fn a_context_s_handle_that_ended_with_it_may_be_used_again() {
 fn a_release_that_leaves_another_reference_frees_nothing_and_its_failure_has_a_line() {
     let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
     let world = World::new();
-    world.0.await_release(&[SCOPE], std::time::Instant::now);
+    world.0.log_frees(&[SCOPE], std::time::Instant::now);
     let made = shared(object.space, Kind::UserObject, object.value(), 0);
     world.0.apply(&Event::Created(made));
     let (key, count) = (object, 1);
     world.0.apply(&Event::Retained { key, count });
-    world.give_back(object, 1);
-    assert!(world.0.released(|_| true).is_empty());
-    let ticket = world.begin_give_back(object, 1);
+    world.release(object, 1);
+    assert!(world.0.logged_frees(|_| true).is_empty());
+    let ticket = world.begin_release(object, 1);
     let stack = crate::ledger::StackId(9);
-    world.0.apply(&Event::ReleaseEnded {
+    world.0.apply(&Event::FreeEnded {
         ticket,
         error: FAILED,
         stack,
     });
-    let [Anomaly::FailedRelease(failed)] = world.anomalies()[..] else {
+    let [Anomaly::FailedFree(failed)] = world.anomalies()[..] else {
         panic!("{:?}", world.anomalies());
     };
     assert_eq!(failed.caller.stack, stack);
-    world.give_back(object, 1);
-    assert_eq!(world.0.released(|_| true).len(), 1);
+    world.release(object, 1);
+    assert_eq!(world.0.logged_frees(|_| true).len(), 1);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn the_late_end_of_a_release_that_found_nothing_frees_nothing_new() {
     let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
     let made = shared(object.space, Kind::UserObject, object.value(), 0);
     let world = World::new();
-    let release = world.begin_give_back(object, 1);
+    let release = world.begin_release(object, 1);
     world.0.apply(&Event::Created(made));
     world.end_free(release, 0);
     assert_eq!(world.records().len(), 1);
@@ -256,7 +256,7 @@ fn of_two_concurrent_releases_the_later_one_may_be_the_successful_one() {
     let world = World::new();
     let made = shared(object.space, Kind::UserObject, object.value(), 0);
     world.0.apply(&Event::Created(made));
-    let [first, second] = [(), ()].map(|()| world.begin_give_back(object, 1));
+    let [first, second] = [(), ()].map(|()| world.begin_release(object, 1));
     world.end_free(first, FAILED);
     world.end_free(second, 0);
     assert!(world.is_empty());

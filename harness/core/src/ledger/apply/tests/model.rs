@@ -232,14 +232,14 @@ impl Model {
         }
         self.met |= meets;
         let began = if is_shared {
-            Event::GiveBackBegan {
+            Event::ReleaseBegan {
                 key,
                 count,
                 graph: None,
                 caller,
             }
         } else {
-            Event::ReleaseBegan { key, caller }
+            Event::FreeBegan { key, caller }
         };
         let ticket = self.ledger.apply(&began).expect("a release has a ticket");
         if let Some(object) = object.filter(|_| !meets)
@@ -267,8 +267,8 @@ impl Model {
         let flight = self.flights.remove(which);
         let Flight { ticket, fate, .. } = flight;
         self.ledger.apply(&match fate {
-            Fate::IsCaptured => Event::ReleaseCaptured { ticket },
-            Fate::Succeeds | Fate::ShutsDown | Fate::Fails => Event::ReleaseEnded {
+            Fate::IsCaptured => Event::FreeCaptured { ticket },
+            Fate::Succeeds | Fate::ShutsDown | Fate::Fails => Event::FreeEnded {
                 ticket,
                 error: match fate {
                     Fate::Fails => FAILED,
@@ -401,7 +401,7 @@ impl Model {
         assert_eq!(self.ledger.unowned(), self.unowned, "without an owner");
         if !self.met {
             assert_eq!(
-                self.ledger.unknown_releases(),
+                self.ledger.unknown_frees(),
                 self.unknown,
                 "unknown releases"
             );
@@ -414,7 +414,7 @@ impl Model {
                 );
             }
         }
-        assert!(!self.ledger.releases_in_flight());
+        assert!(!self.ledger.frees_in_flight());
     }
 }
 

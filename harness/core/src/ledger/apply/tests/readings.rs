@@ -27,9 +27,9 @@ fn allocate(ledger: &Ledger, address: u64, bytes: u64, caller: Caller) {
 }
 
 fn free(ledger: &Ledger, key: Key, caller: Caller, error: u32) {
-    let ticket = ledger.apply(&Event::ReleaseBegan { key, caller });
+    let ticket = ledger.apply(&Event::FreeBegan { key, caller });
     let ticket = ticket.expect("a release has a ticket");
-    ledger.apply(&Event::ReleaseEnded {
+    ledger.apply(&Event::FreeEnded {
         ticket,
         error,
         stack: LINE,
@@ -150,7 +150,7 @@ fn frees_of_unknown_addresses_are_noted_for_awaited_scopes_up_to_a_bound() {
     let world = World::new();
     free(&world.0, super::key(1), by(SCOPE), 0);
     assert!(world.0.freed_unknown(SCOPE).is_empty(), "nobody waits");
-    world.0.await_release(&[SCOPE, INNER], Instant::now);
+    world.0.log_frees(&[SCOPE, INNER], Instant::now);
     free(&world.0, super::key(2), by(INNER), 0);
     free(&world.0, super::key(3), by(ScopeId(3)), 0);
     free(&world.0, super::key(4), by(SCOPE), FAILED);
@@ -163,16 +163,16 @@ fn frees_of_unknown_addresses_are_noted_for_awaited_scopes_up_to_a_bound() {
         (unknown.len(), unknown[0].key, unknown[0].by),
         (9_999, super::key(10), by(SCOPE))
     );
-    assert_eq!(world.0.unknown_releases(), 1 + 2 + 10_010);
+    assert_eq!(world.0.unknown_frees(), 1 + 2 + 10_010);
     allocate(&world.0, 1, 8, by(SCOPE));
     allocate(&world.0, 2, 8, by(INNER));
     for address in [1, 2] {
         free(&world.0, super::key(address), by(SCOPE), 0);
     }
-    world.0.forget_releases(&[SCOPE]);
+    world.0.forget_frees(&[SCOPE]);
     assert!(world.0.freed_unknown(SCOPE).is_empty());
     assert_eq!(world.0.freed_unknown(INNER).len(), 1);
-    let left = world.0.released(|_| true);
+    let left = world.0.logged_frees(|_| true);
     assert_eq!((left.len(), left[0].record.made.caller.scope), (1, INNER));
     free(&world.0, super::key(5), by(SCOPE), 0);
     assert!(world.0.freed_unknown(SCOPE).is_empty());
@@ -230,7 +230,7 @@ fn a_mark_divides_anomalies_and_stacks_are_the_ledger_s_own() {
         ..by(SCOPE)
     };
     free(&world.0, super::key(0x1000), failing, FAILED);
-    let [Anomaly::FailedRelease(failed)] = world.0.anomalies_since(mark)[..] else {
+    let [Anomaly::FailedFree(failed)] = world.0.anomalies_since(mark)[..] else {
         panic!("one since");
     };
     assert_eq!(failed.caller.stack, LINE, "the stack is that of the end");
@@ -337,7 +337,7 @@ fn objects_with_the_same_handle_each_count_and_the_last_is_bound_and_freed_first
     assert_eq!(bound(), [(1, 0, 0), (2, 0x77, 32)]);
     free(&world.0, object(0x55), by(SCOPE), 0);
     free(&world.0, object(0x55), by(SCOPE), 0);
-    assert_eq!((bound(), world.0.unknown_releases()), (vec![], 0));
+    assert_eq!((bound(), world.0.unknown_frees()), (vec![], 0));
     // Memory has its own size, which binding does not change.
     allocate(&world.0, 0x1000, 8, by(SCOPE));
     bind(super::key(0x1000), 0x66, 64);
@@ -348,12 +348,12 @@ fn objects_with_the_same_handle_each_count_and_the_last_is_bound_and_freed_first
 fn a_free_in_flight_is_known_until_it_ends() {
     let world = World::new();
     allocate(&world.0, 0x1000, 8, by(SCOPE));
-    assert!(!world.0.releases_in_flight());
+    assert!(!world.0.frees_in_flight());
     let (key, caller) = (super::key(0x1000), by(INNER));
-    let ticket = world.0.apply(&Event::ReleaseBegan { key, caller });
-    assert!(world.0.releases_in_flight());
+    let ticket = world.0.apply(&Event::FreeBegan { key, caller });
+    assert!(world.0.frees_in_flight());
     world.end_free(ticket.expect("a ticket"), 0);
-    assert!(!world.0.releases_in_flight());
+    assert!(!world.0.frees_in_flight());
 }
 
 #[test]
@@ -367,15 +367,15 @@ fn more_frees_than_can_end_without_a_lock_all_end() {
         }
         let begin = |address| {
             let (key, caller) = (super::key(address), by(SCOPE));
-            let ticket = world.0.apply(&Event::ReleaseBegan { key, caller });
+            let ticket = world.0.apply(&Event::FreeBegan { key, caller });
             ticket.expect("a ticket")
         };
         let tickets: Vec<_> = (0..FREES).map(begin).collect();
-        assert!(world.live().is_empty() && world.0.releases_in_flight());
+        assert!(world.live().is_empty() && world.0.frees_in_flight());
         for ticket in tickets.into_iter().rev() {
             world.end_free(ticket, error);
         }
-        assert!(!world.0.releases_in_flight());
+        assert!(!world.0.frees_in_flight());
         assert_eq!(
             (world.live().len() as u64, world.bytes().live),
             (left, left)

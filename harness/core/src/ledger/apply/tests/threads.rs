@@ -20,7 +20,7 @@ impl World {
     }
 
     fn free_on(&self, thread: u32, address: u64) {
-        let ticket = self.0.apply(&Event::ReleaseBegan {
+        let ticket = self.0.apply(&Event::FreeBegan {
             key: key(address),
             caller: Self::of_thread(thread),
         });
@@ -103,7 +103,7 @@ fn an_allocation_is_newer_than_the_last_release_of_its_address() {
     for address in 0..100 {
         world.allocate_on(1, address, 8);
     }
-    let ticket = world.0.apply(&Event::ReleaseBegan {
+    let ticket = world.0.apply(&Event::FreeBegan {
         key: key(0),
         caller: World::of_thread(1),
     });

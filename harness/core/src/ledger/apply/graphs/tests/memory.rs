@@ -148,7 +148,7 @@ fn another_graph_may_free_the_memory() {
     world.launch(EXEC);
     let failing = world.begin_launch(exec(2));
     assert_eq!(world.memory(), [], "freed from the beginning on");
-    assert!(world.0.releases_in_flight());
+    assert!(world.0.frees_in_flight());
     world.end_launch(failing, FAILED);
     assert_eq!(world.memory(), [pointer(ADDRESS)]);
     world.launch(exec(2));

@@ -47,8 +47,8 @@ impl World {
         self.end_free(self.begin_unmap(address, bytes), 0);
     }
 
-    fn release(&self, value: u64) {
-        self.give_back(handle(value), 1);
+    fn release_handle(&self, value: u64) {
+        self.release(handle(value), 1);
     }
 
     /// Returns the numbers of references and mappings that hold each live object, the oldest object
@@ -77,14 +77,14 @@ fn physical_memory_lives_until_it_is_neither_named_nor_mapped() {
     world.map(ADDRESS, HANDLE);
     world.map(ADDRESS + SIZE, HANDLE);
     assert_eq!(world.held(), [(1, 2)]);
-    world.release(HANDLE);
+    world.release_handle(HANDLE);
     assert_eq!(world.held(), [(0, 2)]);
     world.unmap(ADDRESS, SIZE);
     assert_eq!(world.held(), [(0, 1)]);
     world.unmap(ADDRESS + SIZE, SIZE);
     assert!(world.is_empty());
     assert_eq!(world.anomalies(), []);
-    assert_eq!(world.0.unknown_releases(), 0);
+    assert_eq!(world.0.unknown_frees(), 0);
 }
 
 #[test]
@@ -102,13 +102,13 @@ fn a_handle_issued_again_while_its_old_memory_is_mapped_is_another_object() {
     let world = World::new();
     world.create(HANDLE);
     world.map(ADDRESS, HANDLE);
-    world.release(HANDLE);
+    world.release_handle(HANDLE);
     world.create(HANDLE);
     world.map(ADDRESS + SIZE, HANDLE);
     assert_eq!(world.held(), [(0, 1), (1, 1)]);
     world.unmap(ADDRESS, SIZE);
     assert_eq!(world.held(), [(1, 1)], "the older one is gone");
-    world.release(HANDLE);
+    world.release_handle(HANDLE);
     world.unmap(ADDRESS + SIZE, SIZE);
     assert!(world.is_empty());
     assert_eq!(world.anomalies(), []);
@@ -126,9 +126,9 @@ fn a_handle_retained_by_address_is_released_as_often() {
         });
         assert_eq!(world.held(), [(2, 1)]);
         world.unmap(ADDRESS, SIZE);
-        world.release(HANDLE);
+        world.release_handle(HANDLE);
         assert_eq!(world.held(), [(1, 0)], "{retained:#x}");
-        world.release(retained);
+        world.release_handle(retained);
         assert!(world.is_empty());
     }
 }
@@ -139,8 +139,8 @@ fn memory_imported_twice_under_one_handle_is_one_object() {
     world.import(HANDLE);
     world.import(HANDLE);
     assert_eq!(world.held(), [(2, 0)]);
-    world.release(HANDLE);
-    world.release(HANDLE);
+    world.release_handle(HANDLE);
+    world.release_handle(HANDLE);
     assert!(world.is_empty());
 }
 
@@ -150,7 +150,7 @@ fn one_call_unmaps_all_maps_of_its_range_and_none_beside_it() {
     for (handle, address) in [(1, 0), (2, SIZE), (3, 2 * SIZE)] {
         world.create(handle);
         world.map(ADDRESS + address, handle);
-        world.release(handle);
+        world.release_handle(handle);
     }
     world.unmap(ADDRESS, 2 * SIZE);
     let left = world.records();
@@ -168,18 +168,18 @@ fn a_release_or_an_unmap_that_fails_leaves_everything_as_it_was() {
         world.create(value);
         world.map(address, value);
     }
-    world.release(2);
+    world.release_handle(2);
     let before = (world.records(), world.held());
     let unmap = world.begin_unmap(ADDRESS, 2 * SIZE);
     assert_eq!(world.held(), [(1, 0)], "taken at the beginning");
-    assert!(world.0.releases_in_flight());
+    assert!(world.0.frees_in_flight());
     world.end_free(unmap, FAILED);
-    world.end_free(world.begin_give_back(handle(1), 1), FAILED);
+    world.end_free(world.begin_release(handle(1), 1), FAILED);
     assert_eq!((world.records(), world.held()), before);
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (2 * SIZE, 2));
     let failed = world.anomalies();
     let is_reported = |failed: &Anomaly| {
-        matches!(failed, Anomaly::FailedRelease(failed)
+        matches!(failed, Anomaly::FailedFree(failed)
             if failed.record.is_some_and(|record| record.made.kind == Kind::Physical))
     };
     assert!(
@@ -189,7 +189,7 @@ fn a_release_or_an_unmap_that_fails_leaves_everything_as_it_was() {
     let strangers = World::new();
     strangers.0.close_scope(SCOPE);
     strangers.create(1);
-    strangers.end_free(strangers.begin_give_back(handle(1), 1), FAILED);
+    strangers.end_free(strangers.begin_release(handle(1), 1), FAILED);
     assert_eq!(strangers.0.unowned(), 1, "put back, not made anew");
 }
 
@@ -201,7 +201,7 @@ fn two_calls_in_flight_on_one_object_may_end_in_any_way() {
             world.create(HANDLE);
             world.map(ADDRESS, HANDLE);
             let mut calls = [
-                (world.begin_give_back(handle(HANDLE), 1), release),
+                (world.begin_release(handle(HANDLE), 1), release),
                 (world.begin_unmap(ADDRESS, SIZE), unmap),
             ];
             assert!(world.records().is_empty());
@@ -227,13 +227,13 @@ fn a_range_mapped_by_another_thread_before_its_unmap_returns_keeps_its_new_map()
     let world = World::new();
     world.create(1);
     world.map(ADDRESS, 1);
-    world.release(1);
+    world.release_handle(1);
     let unmap = world.begin_unmap(ADDRESS, SIZE);
     world.create(2);
     world.map(ADDRESS, 2);
     world.end_free(unmap, 0);
     assert_eq!(world.held(), [(1, 1)]);
-    world.release(2);
+    world.release_handle(2);
     world.unmap(ADDRESS, SIZE);
     assert!(world.is_empty());
 }
@@ -242,12 +242,12 @@ fn a_range_mapped_by_another_thread_before_its_unmap_returns_keeps_its_new_map()
 fn a_handle_issued_again_before_its_release_returns_keeps_its_new_object() {
     let world = World::new();
     world.create(HANDLE);
-    let release = world.begin_give_back(handle(HANDLE), 1);
+    let release = world.begin_release(handle(HANDLE), 1);
     world.create(HANDLE);
     world.end_free(release, 0);
     assert_eq!(world.held(), [(1, 0)]);
     assert_eq!(world.anomalies(), []);
-    world.release(HANDLE);
+    world.release_handle(HANDLE);
     assert!(world.is_empty());
 }
 
@@ -260,13 +260,13 @@ fn of_two_concurrent_unmaps_or_releases_only_one_counts() {
             world.create(HANDLE);
             if unmaps {
                 world.map(ADDRESS, HANDLE);
-                world.release(HANDLE);
+                world.release_handle(HANDLE);
             }
             let begin = || {
                 if unmaps {
                     world.begin_unmap(ADDRESS, SIZE)
                 } else {
-                    world.begin_give_back(handle(HANDLE), 1)
+                    world.begin_release(handle(HANDLE), 1)
                 }
             };
             let (loser, winner) = (begin(), begin());
@@ -294,10 +294,10 @@ fn memory_from_before_the_harness_is_not_invented() {
         address: ADDRESS,
     });
     world.unmap(ADDRESS, SIZE);
-    world.release(HANDLE);
+    world.release_handle(HANDLE);
     assert!(world.is_empty());
     assert_eq!(world.anomalies(), []);
-    assert_eq!(world.0.unknown_releases(), 2);
+    assert_eq!(world.0.unknown_frees(), 2);
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn earlier_memory_that_a_scope_releases_gives_no_credit_but_is_counted() {
     let inner = ScopeId(2);
     world.0.open_scope(inner);
     let caller = caller(inner);
-    world.release(HANDLE);
+    world.release_handle(HANDLE);
     let unmap = world.begin(&Event::UnmapBegan {
         address: ADDRESS,
         bytes: SIZE,
@@ -343,7 +343,7 @@ fn a_multicast_object_is_counted_and_released_like_memory() {
     world.0.apply(&Event::Created(made));
     world.map(ADDRESS, HANDLE);
     assert_eq!(world.0.handles(Place::cuda(0)).live, 1);
-    world.release(HANDLE);
+    world.release_handle(HANDLE);
     world.unmap(ADDRESS, SIZE);
     assert!(world.is_empty());
     assert_eq!(world.0.handles(Place::cuda(0)).live, 0);
@@ -364,10 +364,10 @@ fn threads_that_map_and_release_at_once_lose_and_invent_nothing() {
                     world.create(value);
                     world.map(address, value);
                     let error = if round % 5 == 0 { FAILED } else { 0 };
-                    world.end_free(world.begin_give_back(handle(value), 1), error);
+                    world.end_free(world.begin_release(handle(value), 1), error);
                     world.unmap(address, SIZE);
                     if error != 0 {
-                        world.release(value);
+                        world.release_handle(value);
                     }
                 }
             });
@@ -379,13 +379,13 @@ fn threads_that_map_and_release_at_once_lose_and_invent_nothing() {
 #[test]
 fn memory_that_stays_mapped_is_not_freed_by_its_release() {
     let world = World::new();
-    world.0.await_release(&[SCOPE], std::time::Instant::now);
+    world.0.log_frees(&[SCOPE], std::time::Instant::now);
     world.create(HANDLE);
     world.map(ADDRESS, HANDLE);
-    world.release(HANDLE);
-    assert!(world.0.released(|_| true).is_empty());
+    world.release_handle(HANDLE);
+    assert!(world.0.logged_frees(|_| true).is_empty());
     world.unmap(ADDRESS, SIZE);
-    assert_eq!(world.0.released(|_| true).len(), 1);
+    assert_eq!(world.0.logged_frees(|_| true).len(), 1);
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn memory_that_is_mapped_over_was_unmapped_unseen() {
     for value in [1, 2] {
         world.create(HANDLE + value);
         world.map(ADDRESS + (value - 1) * SIZE, HANDLE + value);
-        world.release(HANDLE + value);
+        world.release_handle(HANDLE + value);
     }
     world.create(HANDLE);
     world.map(ADDRESS + SIZE / 2, HANDLE);
@@ -425,7 +425,7 @@ fn memory_that_is_mapped_over_was_unmapped_unseen() {
 #[test]
 fn the_late_end_of_a_call_that_found_nothing_frees_nothing_new() {
     let world = World::new();
-    let release = world.begin_give_back(handle(HANDLE), 1);
+    let release = world.begin_release(handle(HANDLE), 1);
     let unmap = world.begin_unmap(ADDRESS, SIZE);
     world.create(HANDLE);
     world.map(ADDRESS, HANDLE);

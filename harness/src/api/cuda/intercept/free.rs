@@ -1,7 +1,7 @@
 //! Calls that free or destroy a resource.
 
 use super::Intercepted;
-use crate::api::cuda::call::{Releases, Share, key};
+use crate::api::cuda::call::{Frees, Share, key};
 use crate::api::cuda::contexts::Context;
 use crate::api::cuda::listener::Listener;
 use crate::api::cuda::numbered;
@@ -13,7 +13,7 @@ use crate::ledger::event::{ContextEnd, CuResult, Event, Key, Space, StackId, Tic
 
 /// What the end of a free needs from its beginning.
 #[derive(Default)]
-pub(in crate::api::cuda) struct BegunRelease {
+pub(in crate::api::cuda) struct BegunFree {
     /// The ticket of the free that was reported to the ledger.
     ticket: Option<Ticket>,
     /// The graph into which the call is captured.
@@ -24,14 +24,14 @@ pub(in crate::api::cuda) struct BegunRelease {
     _destruction: Option<Destruction>,
 }
 
-impl Intercepted<BegunRelease> for Releases {
-    unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunRelease) {
+impl Intercepted<BegunFree> for Frees {
+    unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunFree) {
         // SAFETY: the caller upholds the contract.
-        unsafe { listener.release_began(self, begun) }
+        unsafe { listener.free_began(self, begun) }
     }
 
-    unsafe fn ended(&self, listener: &Listener<'_>, begun: &BegunRelease, error: CuResult) {
-        listener.release_ended(self, begun, error);
+    unsafe fn ended(&self, listener: &Listener<'_>, begun: &BegunFree, error: CuResult) {
+        listener.free_ended(self, begun, error);
     }
 }
 
@@ -39,23 +39,23 @@ impl Listener<'_> {
     /// # Safety
     ///
     /// The conditions are those of [`Intercepted::began`].
-    unsafe fn release_began(&self, release: &Releases, begun: &mut BegunRelease) {
-        let Some(key) = key(release.space, release.value) else {
+    unsafe fn free_began(&self, call: &Frees, begun: &mut BegunFree) {
+        let Some(key) = key(call.space, call.value) else {
             return;
         };
         // SAFETY: the caller upholds the contract.
-        begun.captured = unsafe { self.captured(release.stream) };
-        begun.ticket = match release.share {
+        begun.captured = unsafe { self.captured(call.stream) };
+        begun.ticket = match call.share {
             Share::Whole if numbered::is_numbered(key) => {
-                let key = numbered::released(self.ledger, key, self.current().uid);
+                let key = numbered::freed(self.ledger, key, self.current().uid);
                 let caller = freeing_caller();
-                self.report(Event::ReleaseBegan { key, caller })
+                self.report(Event::FreeBegan { key, caller })
             }
             Share::Whole => {
                 let caller = freeing_caller();
-                self.report(Event::ReleaseBegan { key, caller })
+                self.report(Event::FreeBegan { key, caller })
             }
-            Share::References(count, graph) => self.report(Event::GiveBackBegan {
+            Share::References(count, graph) => self.report(Event::ReleaseBegan {
                 key,
                 count,
                 graph,
@@ -69,13 +69,13 @@ impl Listener<'_> {
         };
         // This happens after the record has left the ledger, so that a later reading does not find
         // the record.
-        begun._destruction = exclusion(release.space).map(Exclusion::destroy);
-        if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {
+        begun._destruction = exclusion(call.space).map(Exclusion::destroy);
+        if let (Space::Handle(Kind::Context), Share::Whole) = (call.space, call.share) {
             begun.ending = self.contexts.end(|it| it.handle == key.value());
         }
     }
 
-    fn release_ended(&self, release: &Releases, begun: &BegunRelease, error: CuResult) {
+    fn free_ended(&self, call: &Frees, begun: &BegunFree, error: CuResult) {
         if let Some(ticket) = begun.ticket {
             let captured = begun.captured.filter(|_| error == 0);
             // A backtrace costs more than everything else in a free, and a free that succeeds does
@@ -86,31 +86,31 @@ impl Listener<'_> {
                 stack()
             };
             self.report(match captured {
-                Some(_) => Event::ReleaseCaptured { ticket },
-                None => Event::ReleaseEnded {
+                Some(_) => Event::FreeCaptured { ticket },
+                None => Event::FreeEnded {
                     ticket,
                     error,
                     stack,
                 },
             });
             if let Some(graph) = captured {
-                let address = release.value;
+                let address = call.value;
                 self.report(Event::GraphFrees { graph, address });
             }
         }
-        match release.space {
-            Space::Handle(Kind::Context) => self.context_released(release, begun, error),
-            Space::Handle(Kind::GreenContext) if error == 0 => self.green_ended(release.value),
+        match call.space {
+            Space::Handle(Kind::Context) => self.destroyed_context(call, begun, error),
+            Space::Handle(Kind::GreenContext) if error == 0 => self.green_ended(call.value),
             // Destroying a stream also ends its capture.
             Space::Handle(Kind::Stream) if error == 0 => {
-                captures::ended(release.value);
+                captures::ended(call.value);
             }
             _ => {}
         }
     }
 
     /// Handles the end of a call that destroys a context or releases one of its uses.
-    fn context_released(&self, release: &Releases, begun: &BegunRelease, error: CuResult) {
+    fn destroyed_context(&self, call: &Frees, begun: &BegunFree, error: CuResult) {
         let ended = match begun.ending {
             Some(context) if error != 0 => {
                 self.contexts.has_not_ended(context);
@@ -118,7 +118,7 @@ impl Listener<'_> {
             }
             Some(context) => Some(context),
             // If the ledger knows of no other use, this was the last one.
-            None => key(release.space, release.value)
+            None => key(call.space, call.value)
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
                 .and_then(|key| self.contexts.end(|it| it.handle == key.value())),
         };
