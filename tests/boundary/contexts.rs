@@ -1,9 +1,9 @@
 //! Contexts that are created and destroyed inside a test, and what ends with them.
 
 use cudarc::driver::CudaContext;
-use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Place};
-use gpu_leak_check::report::check_report::{Finding, PrimaryKept};
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, PrimaryKept};
+use gpu_leak_check::{Check, Scope, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 
 use super::assert_one_leak;
@@ -143,6 +143,45 @@ fn leaves_freeing_to_the_context() {
     let context = create_context();
     allocate(10).unwrap();
     destroy_context(context);
+}
+
+#[test]
+fn memory_of_a_finished_scope_freed_only_by_the_end_of_its_context_is_a_finding() {
+    let checked = run("leaves_freeing_a_scope_s_memory_to_the_context");
+    let finding = assert_one_leak(&checked, Kind::Linear, 10);
+    assert_ended(finding, "freed only because its context was destroyed");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_freeing_a_scope_s_memory_to_the_context() {
+    let context = create_context();
+    let scope = Scope::open("load");
+    scope.in_scope(|| allocate(10).unwrap());
+    drop(scope.finish());
+    destroy_context(context);
+}
+
+#[test]
+fn memory_that_a_block_allows_may_be_freed_by_the_end_of_its_context() {
+    let checked = run("allows_a_block_s_memory_that_the_context_frees");
+    let statuses: Vec<_> = checked.reports.iter().map(|it| it.status).collect();
+    let expected = [CheckStatus::Found(FindingKind::Allowed), CheckStatus::Clean];
+    assert_eq!(statuses, expected, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn allows_a_block_s_memory_that_the_context_frees() {
+    let block = Check::new("load").confirm(false);
+    let block = block.allow("fn:*allows_a_block_s_memory*", "the context frees it");
+    block.run(|| {
+        let context = create_context();
+        allocate(10).unwrap();
+        destroy_context(context);
+    });
 }
 
 #[test]

@@ -73,18 +73,25 @@ impl OfRun<'_> {
         let alone = !input.others.may_have_moved_sums();
         anomalies.retain(|anomaly| {
             let scope = anomaly.caller().scope;
-            let is_own = self.lineage.has(scope) || (alone && tree::open_scope(scope).is_none());
             let ended = anomaly.ended();
+            let is_own = match ended {
+                // Resources created before the run that ends their context do not concern it.
+                Some(record) if scope != ScopeId::NONE => {
+                    self.lineage.has(scope) && record.sequence >= input.began
+                }
+                _ => self.lineage.has(scope) || (alone && tree::open_scope(scope).is_none()),
+            };
             let record = match anomaly {
                 Anomaly::FailedFree(failed) => failed.record.as_ref(),
                 _ => ended,
             };
-            let may_stay =
-                ended.is_some_and(|it| self.lineage.reason(it.made.caller.scope).is_some());
-            let is_decided = record.is_some_and(|it| {
-                matches!(self.lineage.decision(it.sequence), Some(NestedDecision::Failed(by))
-                    if self.failure == Some(*by))
+            let decision = record.and_then(|it| self.lineage.decision(it.sequence));
+            let may_stay = ended.is_some_and(|it| {
+                self.lineage.reason(it.made.caller.scope).is_some()
+                    || matches!(decision, Some(NestedDecision::Allowed(_)))
             });
+            let is_decided = matches!(decision, Some(NestedDecision::Failed(by))
+                if self.failure == Some(*by));
             is_own && !may_stay && !is_decided
         });
         anomalies.retain(|anomaly| match anomaly {

@@ -41,9 +41,13 @@ impl Ledger {
         if matches!(record.made.kind, Kind::CommandBuffer | Kind::DescriptorSet) {
             return;
         }
-        // Resources created before the scope that ends the context do not concern that scope.
-        let scope = record.made.caller.scope;
-        if self.scopes.has(scope) || (scope == ScopeId::NONE && self.is_all_its_own()) {
+        // Whoever reads the anomalies decides which check is responsible for the record's scope.
+        let is_of_a_check = match record.made.caller.scope {
+            ScopeId::NOBODY => false,
+            ScopeId::NONE => self.is_all_its_own(),
+            _ => true,
+        };
+        if is_of_a_check {
             self.anomalies.push(Anomaly::EndedWithContext {
                 record,
                 cause,
