@@ -33,35 +33,35 @@ pub(crate) struct Checked {
 
 /// Determines the outcome of a report according to the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {
+    let mut kinds = report.findings.iter().map(|it| it.kind);
+    // This applies no matter what else was found or could not be measured.
+    if policy.first_use == OnLeak::Fail && kinds.any(|kind| kind == FindingKind::FirstUse) {
+        return Outcome::Fail;
+    }
     match report.status {
-        CheckStatus::Found(FindingKind::FirstUse) => by_policy(policy.first_use),
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
             // A sum without an owner does not fail a test, but fails the command under `--strict`.
-            let is_shared = report
-                .reason
-                .as_ref()
-                .is_some_and(|it| it.code == Code::Shared);
+            let is_unconfirmed = report.findings.iter().any(Finding::is_unconfirmed);
+            let has_reason = |code| report.reason.as_ref().is_some_and(|it| it.code == code);
             match policy.mode {
                 Mode::Require => Outcome::Fail,
-                Mode::Auto if something_to_see && policy.ci && !is_shared => Outcome::Fail,
+                Mode::Auto if something_to_see && policy.ci && !has_reason(Code::Shared) => {
+                    Outcome::Fail
+                }
                 // Findings that could not be confirmed result in a warning.
-                _ if report.findings.iter().any(Finding::is_unconfirmed) => Outcome::Warn,
+                _ if has_reason(Code::NotRepeatable) || is_unconfirmed => Outcome::Warn,
                 Mode::Auto | Mode::Off => Outcome::Pass,
             }
         }
         // `on_leak` applies only to leaks, and a test with an unexpected result may have none.
         status if status.is_failure() && status != CheckStatus::Unexpected => {
-            by_policy(policy.on_leak)
+            match policy.on_leak {
+                OnLeak::Fail => Outcome::Fail,
+                OnLeak::Warn => Outcome::Warn,
+            }
         }
         status => status.default_outcome(),
-    }
-}
-
-const fn by_policy(on_leak: OnLeak) -> Outcome {
-    match on_leak {
-        OnLeak::Fail => Outcome::Fail,
-        OnLeak::Warn => Outcome::Warn,
     }
 }
 
@@ -143,4 +143,47 @@ pub(crate) fn fail_at(subject: &Subject, headline: impl Into<String>, story: &st
         subject.test
     ));
     resume_unwind(Box::new(headline))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, weigh};
+    use crate::config::{CheckSettings, Policy};
+    use crate::ledger::{Layer, Place};
+    use crate::options::OnLeak;
+    use crate::report::check_report::{
+        CheckStatus, Code, Finding, FindingKind, Reason, Report, Site,
+    };
+
+    /// Returns the outcome of an inconclusive check with this reason and one-time set-up.
+    fn outcome(code: Code, ci: bool, first_use: OnLeak) -> Outcome {
+        let policy = Policy {
+            ci,
+            first_use,
+            ..CheckSettings::default().policy
+        };
+        let (kind, layer) = (FindingKind::FirstUse, Layer::DRIVER);
+        let report = Report {
+            status: CheckStatus::Inconclusive,
+            reason: Some(Reason::new(code, "what", "remedy")),
+            findings: vec![Finding::new(kind, layer, Place::HOST, Site::default())],
+            ..Report::default()
+        };
+        weigh(&report, &policy, None)
+    }
+
+    #[test]
+    fn set_up_that_should_fail_does_so_beside_what_is_unknown() {
+        assert_eq!(outcome(Code::Shared, true, OnLeak::Warn), Outcome::Pass);
+        assert_eq!(outcome(Code::Shared, true, OnLeak::Fail), Outcome::Fail);
+    }
+
+    #[test]
+    fn a_missing_run_fails_in_continuous_integration_and_warns_elsewhere() {
+        let missing = |ci| outcome(Code::NotRepeatable, ci, OnLeak::Warn);
+        assert_eq!(
+            (missing(true), missing(false)),
+            (Outcome::Fail, Outcome::Warn)
+        );
+    }
 }

@@ -45,27 +45,28 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
         let is_own =
             |live: &&LiveRecord| is_own(live, run, is_cudas_own) && !bound.has(&live.record);
         for live in run.live.iter().filter(is_own) {
-            let class = Class::of(&live.record);
-            if let Some(missing) = held_unseen(&class, &live.record, run, input) {
-                if let Missing::Probe(allocator) = missing
-                    && !missing_probes.contains(&allocator)
-                {
-                    missing_probes.push(allocator);
-                }
-                continue;
-            }
-            let key = sites.key(class, &live.record);
-            match &live.owner {
-                Ownership::HandedOver | Ownership::Another => {}
+            let record = &live.record;
+            let class = Class::of(record);
+            let foreign = match &live.owner {
+                Ownership::HandedOver | Ownership::Another => continue,
+                // Whether an allocator still uses memory that may stay makes no difference.
                 Ownership::Allowed(by) => {
                     let of_reason = (by.stands_in.clone(), by.reason.clone());
                     let (_, groups) = allowed
                         .entry(of_reason)
                         .or_insert_with(|| (by.clone(), Groups::new(runs)));
-                    groups.add(at, key, &live.record, None);
+                    groups.add(at, sites.key(class, record), record, None);
+                    continue;
                 }
-                Ownership::Session => groups.add(at, key, &live.record, None),
-                Ownership::Foreign(thread) => groups.add(at, key, &live.record, Some(*thread)),
+                Ownership::Session => None,
+                Ownership::Foreign(thread) => Some(*thread),
+            };
+            match held_unseen(&class, record, run, input) {
+                None => groups.add(at, sites.key(class, record), record, foreign),
+                Some(Missing::Probe(allocator)) if !missing_probes.contains(&allocator) => {
+                    missing_probes.push(allocator);
+                }
+                Some(_) => {}
             }
         }
         let own = |record: &&Record| !is_the_runtimes_code(record, is_cudas_own);

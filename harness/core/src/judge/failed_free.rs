@@ -310,7 +310,7 @@ fn found_of(mut failed: Failed, names: &NameTable) -> Found {
     Found {
         charged: Vec::new(),
         records: failed.records,
-        finding,
+        ..Found::sum(finding)
     }
 }
 

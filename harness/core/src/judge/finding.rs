@@ -19,6 +19,8 @@ pub(crate) struct Found {
     /// The number of bytes that each run is charged with. Tolerances apply to these numbers. A
     /// single number applies to every run.
     pub(crate) charged: Vec<u64>,
+    /// Whether the finding includes other leaked objects, which no tolerance covers.
+    pub(crate) includes_others: bool,
 }
 
 impl Found {
@@ -28,6 +30,7 @@ impl Found {
             charged: vec![finding.bytes],
             finding,
             records: Vec::new(),
+            includes_others: false,
         }
     }
 
@@ -75,9 +78,8 @@ pub(crate) fn of_group(
         ..Finding::new(kind, layer, place, site)
     };
     Found {
-        charged: vec![finding.bytes],
         records: tally.records.clone(),
-        finding,
+        ..Found::sum(finding)
     }
 }
 

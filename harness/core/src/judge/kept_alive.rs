@@ -57,6 +57,7 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
         let records = parts.into_iter().flat_map(|part| part.records);
         cause.records.extend(records);
         cause.records.sort_unstable();
+        cause.includes_others = true;
     }
     found.insert(at.min(found.len()), cause);
 }
@@ -178,6 +179,7 @@ mod tests {
         fold(&mut found);
         assert_eq!(kinds(&found), [Some(Kind::Buffer)]);
         assert_eq!(found[0].records, [1, 2, 3, 4, 5]);
+        assert!(found[0].includes_others, "no tolerance covers a device");
         assert_eq!(
             found[0].finding.notes,
             [

@@ -3,8 +3,9 @@
 //! something could not be measured, the check is not clean.
 
 use super::diff::Diff;
+use super::growth::FEWEST_ROUNDS;
 use super::input::{CheckInput, ContextError};
-use super::{reserve, sums};
+use super::{is_undecided, reserve, sums};
 use crate::call_site::allocators::Allocator;
 use crate::ledger::{Anomaly, Kind};
 use crate::report::Code;
@@ -54,17 +55,32 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
         reasons.push((status, untraced.reason.clone()));
     }
     let mut inconclusive = |reason: Reason| reasons.push((CheckStatus::Inconclusive, reason));
+    let is_cut_short = input.facts.rounds > 1 && input.judged_runs().len() < FEWEST_ROUNDS;
     if input.first().broken_before.is_none()
         && let Some(broken) = input.broken_context()
-        && reserve::is_kept_by_a_broken_context(input)
+        && (is_cut_short || reserve::is_kept_by_a_broken_context(input))
     {
-        inconclusive(broken_context(&broken, input));
+        let mut reason = broken_context(&broken, input);
+        if is_cut_short {
+            let (ran, wanted) = (input.judged_runs().len(), input.facts.rounds);
+            reason.what += &format!(", so only {ran} of {wanted} rounds ran");
+        }
+        inconclusive(reason);
     }
     if !diff.missing_probes.is_empty() {
         inconclusive(missing_probes(&diff.missing_probes));
     }
     if let Some(reason) = ambiguous_free(input) {
         inconclusive(reason);
+    }
+    // A test whose second run fails must not pass because something else is unknown as well. So
+    // this reason comes before that of a sum that others could have changed.
+    let lacks_a_run = input.could_not_repeat()
+        && input.facts.rounds <= 1
+        && input.judged_runs().len() > 1
+        && is_undecided(input, diff);
+    if findings.iter().any(Finding::is_unconfirmed) || lacks_a_run {
+        inconclusive(not_repeatable(lacks_a_run));
     }
     let shared = sums::shared(input, diff);
     if !shared.is_empty() {
@@ -75,16 +91,26 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
              (`--test-threads=1`), or have the allocator report its blocks",
         ));
     }
-    if findings.iter().any(Finding::is_unconfirmed) {
-        inconclusive(Reason::new(
-            Code::NotRepeatable,
+    reasons
+}
+
+/// Returns the reason why findings cannot be confirmed. `is_third` says whether it is the third run
+/// that ended differently.
+fn not_repeatable(is_third: bool) -> Reason {
+    let (what, remedy) = match is_third {
+        false => (
             "the first run left allocations behind, but the second run, which was meant to confirm \
              them, ended differently",
             "fix the leak of the first run, which may be why the second run failed; if the body \
              can run only once, set `confirm = false`",
-        ));
-    }
-    reasons
+        ),
+        true => (
+            "two runs left different allocations behind, and the third run, which was meant to \
+             decide, ended differently",
+            "fix the leaks of the first two runs, which may be why the third run failed",
+        ),
+    };
+    Reason::new(Code::NotRepeatable, what, remedy)
 }
 
 /// Marks a failing finding as one that no further run could confirm. A failed free needs no
@@ -99,6 +125,10 @@ pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
 fn broken_context(broken: &ContextError, input: &CheckInput) -> Reason {
     let error = input.names.error(broken.error);
     let (by, first) = match &input.names.broken_by {
+        Some(test) if *test == input.subject.test => (
+            "by this test".to_owned(),
+            "first find the kernel or the call that broke it",
+        ),
         Some(test) => (format!("by {test}"), "fix that test first"),
         None => (
             "outside every check of this process".to_owned(),

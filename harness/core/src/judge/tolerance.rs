@@ -29,7 +29,7 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     let mut notes = Vec::new();
     for kinds in [STAYS, ONCE] {
         let sums = largest_sums(found, kinds);
-        found.retain(|it| !is_meant(&it.finding, kinds) || sums[&key(&it.finding)] > tolerance);
+        found.retain(|it| !is_meant(it, kinds) || sums[&key(&it.finding)] > tolerance);
         for ((layer, place), bytes) in sums {
             let stayed = exact_size(bytes);
             if bytes <= tolerance {
@@ -53,7 +53,7 @@ fn largest_sums(found: &[Found], kinds: &[FindingKind]) -> BTreeMap<(Layer, Plac
     let mut largest: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
     for run in 0..runs.unwrap_or(0) {
         let mut of_run: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
-        for found in found.iter().filter(|it| is_meant(&it.finding, kinds)) {
+        for found in found.iter().filter(|it| is_meant(it, kinds)) {
             let sum = of_run.entry(key(&found.finding)).or_default();
             *sum = sum.saturating_add(found.charged_in(run));
         }
@@ -65,9 +65,10 @@ fn largest_sums(found: &[Found], kinds: &[FindingKind]) -> BTreeMap<(Layer, Plac
     largest
 }
 
-/// Whether a finding has one of these kinds and is about bytes.
-fn is_meant(finding: &Finding, kinds: &[FindingKind]) -> bool {
-    kinds.contains(&finding.kind) && finding.bytes != 0
+/// Whether a finding has one of these kinds and is only about bytes.
+fn is_meant(found: &Found, kinds: &[FindingKind]) -> bool {
+    let finding = &found.finding;
+    kinds.contains(&finding.kind) && finding.bytes != 0 && !found.includes_others
 }
 
 fn key(finding: &Finding) -> (Layer, Place) {
@@ -93,6 +94,10 @@ mod tests {
                 leaked(Place::cuda(0), 40),
                 leaked(Place::cuda(1), 101),
                 leaked(Place::cuda(0), 0),
+                Found {
+                    includes_others: true,
+                    ..leaked(Place::cuda(2), 2)
+                },
             ]
         };
         let bytes = |found: &[Found]| -> Vec<u64> {
@@ -100,9 +105,9 @@ mod tests {
         };
         let mut found = all();
         assert_eq!(tolerate(100, &mut found).len(), 2);
-        assert_eq!(bytes(&found), [101, 0]);
+        assert_eq!(bytes(&found), [101, 0, 2]);
         let mut found = all();
         assert_eq!(tolerate(99, &mut found).len(), 2);
-        assert_eq!(bytes(&found), [60, 40, 101, 0]);
+        assert_eq!(bytes(&found), [60, 40, 101, 0, 2]);
     }
 }

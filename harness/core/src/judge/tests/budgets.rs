@@ -2,10 +2,10 @@
 
 use super::body::{Run, check, gpu, rounds, site, usage};
 use crate::judge::{
-    Expect, LayerName, LayerUsage, UsageOverBudget, meant_to_stay, needs_another_run,
+    Expect, LayerName, LayerUsage, Untraced, UsageOverBudget, meant_to_stay, needs_another_run,
 };
 use crate::ledger::{InTurn, Kind, Layer, Place, PoolName, StackId};
-use crate::report::Limit;
+use crate::report::{Code, Limit, Reason};
 use crate::suppressions::{Pattern, Suppression};
 
 /// Makes a run exceed a limit of 100.
@@ -346,4 +346,26 @@ fn the_advice_names_the_innermost_function_that_frees_nothing_else() {
     assert_eq!(named(&mut check).as_deref(), Some("app::step80"));
     check.stack(12, &[frame(12), frame(50), frame(60), frame(80)]);
     assert_eq!(named(&mut check).as_deref(), Some("app::step60"));
+}
+
+#[test]
+fn a_peak_is_not_judged_if_a_free_may_have_been_missed() {
+    let mut check = check();
+    check.run(|run| {
+        exceed(run, Limit::MaxAllocated, 180);
+        exceed(run, Limit::MaxAllocationCount, 180);
+    });
+    check.input.untraced = Some(Untraced {
+        lost: true,
+        reason: Reason::new(Code::UnheardFunction, "some calls were missed", "look"),
+        driver_in_use: true,
+    });
+    check.reports(
+        "
+        over-budget
+        over-budget: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocation_count,reached:180,shares:[]}; records []
+        note: max_allocated was exceeded on cuda:0, but this is not judged, because a free may have been missed
+        note: some calls were missed; look
+    ",
+    );
 }

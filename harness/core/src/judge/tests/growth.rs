@@ -1,7 +1,7 @@
 //! Tests of growth in rounds.
 
-use super::body::rounds;
-use crate::judge::needs_another_run;
+use super::body::{gpu, rounds};
+use crate::judge::{ContextError, needs_another_run};
 
 #[test]
 fn memory_that_rises_in_every_round_has_grown() {
@@ -59,4 +59,23 @@ fn a_round_that_failed_shows_no_growth() {
     }
     check.run(|run| run.input.as_expected = false);
     check.reports("clean");
+}
+
+#[test]
+fn rounds_that_a_broken_context_cut_short_show_nothing() {
+    let mut check = rounds(5);
+    check.run(|run| {
+        run.take(10, 64);
+        run.input.broken_inside = Some(ContextError {
+            place: gpu(),
+            error: 700,
+        });
+    });
+    assert!(!needs_another_run(&check.input));
+    check.input.names.broken_by = Some("tests::it".to_owned());
+    check.reports(
+        "
+        inconclusive because of poisoned: the context on cuda:0 was broken by this test (CUDA_ERROR_ILLEGAL_ADDRESS), so only 1 of 5 rounds ran; first find the kernel or the call that broke it; running each test in its own process (nextest) protects the others
+    ",
+    );
 }

@@ -2,10 +2,10 @@
 //! memory.
 
 use super::body::{check, frame, gpu, library};
-use crate::judge::Segment;
+use crate::judge::{Ownership, Segment};
 use crate::ledger::event::{ContextEnd, ContextUid, Key, Space};
 use crate::ledger::{Anomaly, Holding, Kind, Layer};
-use crate::report::Owner;
+use crate::report::{AllowedBy, Owner};
 
 /// Returns the key of an object of the first context.
 fn object(kind: Kind, value: u64) -> Key {
@@ -205,6 +205,26 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 2097152; each 2097152; when {first:2,last:2,of:5}; records [1]
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 2097152; each 2097152; when {first:3,last:3,of:5}; records [2]
         leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; is_consequence true; when {first:5,last:5,of:5}; records [4]
+    ",
+    );
+}
+
+#[test]
+fn memory_of_an_allocator_without_a_probe_may_be_allowed_or_handed_over() {
+    let mut check = check();
+    let c10 = library("libc10_cuda.so", "c10::cuda::alloc", Owner::Native);
+    check.stack(10, &[c10.clone(), frame(10)]);
+    check.stack(20, &[c10, frame(20)]);
+    check.run(|run| {
+        let allowed = run.take(10, 64);
+        run.give(allowed, Ownership::Allowed(AllowedBy::the_code("a cache")));
+        let handed_over = run.take(20, 64);
+        run.give(handed_over, Ownership::HandedOver);
+    });
+    check.reports(
+        "
+        allowed
+        allowed: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:1,last:1,of:2}; records [0]
     ",
     );
 }

@@ -321,3 +321,22 @@ fn a_reserve_is_larger_if_any_allocator_s_is() {
     });
     assert!(is_more_reserved(&check.input.runs[1]));
 }
+
+#[test]
+fn a_sum_that_others_could_move_does_not_hide_a_run_that_failed() {
+    let mut check = check();
+    check.run(|run| {
+        run.take(10, 64);
+        hands_out(run, &cache(), 0, 5000);
+        run.input.others.checks = true;
+    });
+    check.run(|run| run.input.as_expected = false);
+    check.reports(
+        "
+        inconclusive because of not-repeatable: the first run left allocations behind, but the second run, which was meant to confirm them, ended differently; fix the leak of the first run, which may be why the second run failed; if the body can run only once, set `confirm = false`
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed not-repeatable; each 64; when {first:1,last:1,of:1}; records [0]
+        note: other checks ran at the same time, so the tables include what they allocated
+        note: allocator:pools-cache has handed out 4.88 KiB (5,000 B) more on cuda:0 than before, while another check ran: its probe reads only a total, which does not show who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
+    ",
+    );
+}
