@@ -315,6 +315,52 @@ fn allocations_of_a_thread_of_an_earlier_unchecked_test_fail_nobody() {
     );
 }
 
+/// A parallel check contains a block, during which another parallel check works.
+mod block_beside_a_parallel_check {
+    use gpu_leak_check::{Check, gpu_leak_check};
+
+    use super::{add_to_a_sum, borrow};
+
+    static NEIGHBOUR: super::Neighbour = super::Neighbour::new();
+
+    #[gpu_leak_check(parallel)]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn a_checked() {
+        Check::new("step").run(|| {
+            borrow();
+            NEIGHBOUR.ask();
+        });
+    }
+
+    #[gpu_leak_check(parallel, confirm = false)]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn b_neighbour() {
+        borrow();
+        NEIGHBOUR.serve(add_to_a_sum);
+    }
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn c_after_it() {
+        NEIGHBOUR.dismiss();
+    }
+}
+
+#[test]
+fn a_sum_that_rose_during_a_block_beside_a_parallel_check_is_inconclusive() {
+    let checked = run_beside("block_beside_a_parallel_check");
+    let story = checked.story();
+    for check in ["step", "a_checked"] {
+        let report = report(&checked, check);
+        assert_eq!(report.status, CheckStatus::Inconclusive, "{check}\n{story}");
+        let reason = report.reason.as_ref().expect("a reason");
+        assert_eq!(reason.code.name(), "shared", "{check}\n{story}");
+    }
+    assert!(checked.child.status.success(), "{story}");
+}
+
 /// An unchecked test works outside the scope that it has opened, beside a checked test.
 mod beside_an_open_scope {
     use gpu_leak_check::{Check, Scope};

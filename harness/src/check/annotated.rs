@@ -9,7 +9,8 @@ use super::isolate;
 use super::outcome;
 use super::process::exit_summary;
 use super::process::listen::record_from_here;
-use super::scopes::open::is_inside_a_check;
+use super::scopes::open::{current, is_inside_a_check};
+use super::scopes::tree;
 use super::session::{Session, check, refuse};
 use super::subject::subject_of;
 use super::turn::concurrency;
@@ -76,7 +77,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         if is_left_out(case, &settings) {
             return ExitCode::SUCCESS;
         }
-        let turn = (!nested).then(|| take_turn(&settings.test, caller));
+        let turn = take_turn(&settings.test, caller);
         let body = |scope| body::run(case.name(), scope, case.body);
         let checked = check(session_of(case, settings, turn), body);
         let report = |checked| outcome::report(&subject_of(case), checked).0;
@@ -85,11 +86,11 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
 }
 
 /// Creates the session of an annotated test or of a program's `main`.
-pub(super) fn session_of<'gate>(
+pub(super) fn session_of(
     case: &'static Case,
     settings: CheckSettings,
-    turn: Option<Turn<'gate>>,
-) -> Session<'gate> {
+    turn: Turn<'static>,
+) -> Session {
     Session::new(subject_of(case), settings, turn)
         .of_test(case.should_panic, case.origin.manifest_dir)
 }
@@ -103,7 +104,11 @@ pub(super) fn settings_of(case: &Case) -> Result<CheckSettings, String> {
     CheckSettings::of(case.name(), origin.manifest_dir, options, options.allow)
 }
 
+/// Waits for the turn of a check. A nested check runs within the turn of the check around it.
 pub(super) fn take_turn(test: &TestFacts, caller: Caller) -> Turn<'static> {
+    if is_inside_a_check() {
+        return no_turn();
+    }
     let manner = if test.parallel {
         Manner::Parallel
     } else {
@@ -116,6 +121,12 @@ pub(super) fn take_turn(test: &TestFacts, caller: Caller) -> Turn<'static> {
         }
         Caller::Program => GATE.enter_now(manner),
     }
+}
+
+/// Returns the turn of a check that does not wait: it is nested, or checks a scope or a process.
+pub(super) fn no_turn() -> Turn<'static> {
+    let around = current().and_then(tree::check_around);
+    GATE.stay_outside(usize::from(around.is_some()))
 }
 
 /// Whether the run's settings skip the test on this machine.

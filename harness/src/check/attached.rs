@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 
+use super::annotated::no_turn;
 use super::blind;
 use super::holders;
 use super::outcome;
@@ -84,7 +85,7 @@ pub struct Attached {
 
 #[derive(Debug)]
 struct AttachedState {
-    session: Option<Session<'static>>,
+    session: Option<Session>,
     notes: Vec<String>,
     /// The records that were live when the program's interpreter began to shut down. Once the
     /// process exits, only those among them that the interpreter has freed. `None` before the
@@ -128,7 +129,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         return None;
     }
     let log = run.policy.peaks.then(|| PeakLog::begin(ScopeId::NONE));
-    let session = Session::new(subject, run, None).of_process(settings.is_test);
+    let session = Session::new(subject, run, no_turn()).of_process(settings.is_test);
     let attached = Attached {
         log,
         every: settings.every_ms.map(Duration::from_millis),

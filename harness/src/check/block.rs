@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::annotated::{Caller, take_turn};
 use super::body::{End, run_here, run_here_async};
 use super::outcome::{self, Checked};
-use super::scopes::open::is_inside_a_check;
 use super::session::{Session, check, check_async, refuse};
 use super::subject::subject_at;
 use crate::config::{CheckSettings, Mode};
@@ -217,7 +216,7 @@ impl Check {
 
     /// Begins a session for this block, with settings that `adapt` may change. Returns `None` if
     /// checks are switched off.
-    fn begin(&self, adapt: impl FnOnce(&mut CheckSettings)) -> Option<(Subject, Session<'static>)> {
+    fn begin(&self, adapt: impl FnOnce(&mut CheckSettings)) -> Option<(Subject, Session)> {
         let subject = subject_at(&self.name, self.at);
         let mut settings = CheckSettings::of(&subject.test, None, &self.options, &self.allow)
             .unwrap_or_else(|why| refuse(&subject, why));
@@ -225,7 +224,7 @@ impl Check {
         if settings.policy.mode == Mode::Off {
             return None;
         }
-        let turn = (!is_inside_a_check()).then(|| take_turn(&settings.test, Caller::Program));
+        let turn = take_turn(&settings.test, Caller::Program);
         let session = Session::new(subject.clone(), settings, turn);
         Some((subject, session))
     }

@@ -6,6 +6,7 @@ use std::panic::{Location, panic_any};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use super::annotated::no_turn;
 use super::assertion;
 use super::body::End;
 use super::outcome::{self, Outcome};
@@ -104,7 +105,7 @@ impl Scope {
         };
         // A scope has no body that could run again.
         (settings.test.judged.confirm, settings.test.judged.rounds) = (false, 1);
-        let mut session = Session::new(subject, settings, None).unfiled();
+        let mut session = Session::new(subject, settings, no_turn()).unfiled();
         session.listen();
         let run = session.begin_run();
         OpenScope {
@@ -127,7 +128,7 @@ pub struct Entered {
 pub struct OpenScope {
     scope: Scope,
     run: Run,
-    session: Session<'static>,
+    session: Session,
 }
 
 impl OpenScope {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::annotated::{is_left_out, is_unchecked, session_of, settings_of};
+use super::annotated::{is_left_out, is_unchecked, no_turn, session_of, settings_of};
 use super::body;
 use super::outcome;
 use super::session::check;
@@ -39,7 +39,7 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     }
     concurrency::is_one_program();
     let body = |scope| body::run_main(scope, case.body);
-    let checked = match check(session_of(case, settings, None), body) {
+    let checked = match check(session_of(case, settings, no_turn()), body) {
         Ok(checked) => checked,
         Err(end) => return outcome::end_unjudged(case, end),
     };

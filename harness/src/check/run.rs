@@ -9,7 +9,7 @@ use super::collect::{OfRun, freed_before, freed_by_stack, freed_inside};
 use super::readings;
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage};
-use super::turn::concurrency::{ProcessAtBegin, met_a_check};
+use super::turn::concurrency::ProcessAtBegin;
 use super::turn::gate::Turn;
 use crate::call_site;
 use crate::capture;
@@ -100,7 +100,7 @@ impl Run {
     /// logged. `earlier` contains the scopes of the check's earlier runs, and the beginning of the
     /// first of these runs.
     pub(crate) fn begin(
-        turn: Option<&Turn<'_>>,
+        turn: &Turn<'_>,
         (budget, peaks): (Limits, bool),
         confirms: bool,
         earlier: (&[ScopeId], Option<Beginning>),
@@ -110,7 +110,7 @@ impl Run {
         let broken = readings::synchronise(ScopeId::NONE);
         if outer.is_none() {
             readings::empty_caches();
-            if !met_a_check(turn) {
+            if !turn.met_another() {
                 ledger.restart_peaks();
             }
         }
@@ -167,7 +167,7 @@ impl Run {
 
     /// Ends the run and returns its results. First waits until nothing is left, until nothing can
     /// still be freed, or until the time is up.
-    pub(crate) fn finish(self, policy: &Policy, turn: Option<&Turn<'_>>, end: &Ended) -> RunInput {
+    pub(crate) fn finish(self, policy: &Policy, turn: &Turn<'_>, end: &Ended) -> RunInput {
         let body = self.body_ended();
         let start = Instant::now();
         let mut was_read_again = false;
@@ -217,7 +217,7 @@ impl Run {
     }
 
     /// Waits for the devices, empties the caches, and reads everything.
-    fn look(&self, body: &BodyEnd, turn: Option<&Turn<'_>>, end: &Ended) -> RunInput {
+    fn look(&self, body: &BodyEnd, turn: &Turn<'_>, end: &Ended) -> RunInput {
         let broken = readings::synchronise(self.scope());
         if broken.is_empty() {
             readings::empty_caches();

@@ -20,7 +20,7 @@ use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::tree;
 use super::settle_with::settle_after;
-use super::turn::concurrency::{Runner, met_a_check};
+use super::turn::concurrency::Runner;
 use super::turn::gate::Turn;
 use super::{nested_decisions, readings};
 use crate::api::MissedBefore;
@@ -38,7 +38,7 @@ use crate::suppressions::Date;
 
 /// A check that has begun.
 #[derive(Debug)]
-pub(crate) struct Session<'gate> {
+pub(crate) struct Session {
     input: CheckInput,
     policy: Policy,
     /// How many times the body runs before it is measured.
@@ -47,7 +47,7 @@ pub(crate) struct Session<'gate> {
     missed_before: MissedBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,
-    turn: Option<Turn<'gate>>,
+    turn: Turn<'static>,
     /// The scopes of the check's runs so far, including warm-ups.
     scopes: Vec<ScopeId>,
     /// When the first run of the check began.
@@ -70,7 +70,7 @@ pub(crate) struct Session<'gate> {
 /// Runs a check: runs the body as often as necessary, and judges it. If a warm-up run fails,
 /// returns its end as an error.
 pub(crate) async fn check_async(
-    mut session: Session<'_>,
+    mut session: Session,
     mut body: impl AsyncFnMut(ScopeId) -> End,
 ) -> Result<Checked, End> {
     session.listen();
@@ -90,7 +90,7 @@ pub(crate) async fn check_async(
 
 /// Like [`check_async`], but for a synchronous body.
 pub(crate) fn check(
-    session: Session<'_>,
+    session: Session,
     mut body: impl FnMut(ScopeId) -> End,
 ) -> Result<Checked, End> {
     let _runner = Runner::begin();
@@ -101,13 +101,9 @@ pub(crate) fn check(
     }
 }
 
-impl<'gate> Session<'gate> {
+impl Session {
     /// Creates a check of `subject` with these settings.
-    pub(crate) fn new(
-        subject: Subject,
-        settings: CheckSettings,
-        turn: Option<Turn<'gate>>,
-    ) -> Self {
+    pub(crate) fn new(subject: Subject, settings: CheckSettings, turn: Turn<'static>) -> Self {
         let CheckSettings {
             policy,
             test,
@@ -216,7 +212,7 @@ impl<'gate> Session<'gate> {
             let scope = open.scope();
             let end = settle_after(scope, body(scope).await);
             if was_well && !is_well(scope) {
-                blind::blame(&self.input.subject.test, met_a_check(self.turn.as_ref()));
+                blind::blame(&self.input.subject.test, self.turn.met_another());
             }
             open.close();
             self.scopes.push(scope);
@@ -237,7 +233,7 @@ impl<'gate> Session<'gate> {
             self.heap = holders::watch_heap();
         }
         let run = Run::begin(
-            self.turn.as_ref(),
+            &self.turn,
             (self.input.facts.budget, self.policy.peaks),
             confirms,
             (&self.scopes, self.since),
@@ -262,9 +258,9 @@ impl<'gate> Session<'gate> {
             as_expected,
             failure,
         };
-        let input = run.finish(&self.policy, self.turn.as_ref(), &ended);
+        let input = run.finish(&self.policy, &self.turn, &ended);
         if input.broken_inside.is_some() {
-            blind::blame(&self.input.subject.test, met_a_check(self.turn.as_ref()));
+            blind::blame(&self.input.subject.test, self.turn.met_another());
         }
         naming::add(&mut self.input.names, &input);
         self.scopes.push(scope);
@@ -346,10 +342,7 @@ impl<'gate> Session<'gate> {
             whole_program,
             self.heap.as_ref(),
         );
-        report.waited_ms = self
-            .turn
-            .as_ref()
-            .map_or(0, |turn| turn.waited.as_millis() as u64);
+        report.waited_ms = self.turn.waited.as_millis() as u64;
         let overhead = self.began.elapsed().saturating_sub(self.body_time);
         report.overhead_ms = overhead.as_secs_f64() * 1e3;
         report.configured_by = config::file_in_use(self.manifest_dir.as_deref()).map(str::to_owned);
@@ -395,7 +388,7 @@ pub(super) fn refuse(subject: &Subject, why: String) -> ! {
     outcome::fail_at(subject, why, "")
 }
 
-impl Drop for Session<'_> {
+impl Drop for Session {
     fn drop(&mut self) {
         if self.under_way.take().is_some() {
             file(&self.unfinished(), Amount::default());

@@ -114,12 +114,6 @@ fn decide(
     }
 }
 
-/// Whether another check was active during this turn. A nested check has no turn, and passes
-/// `None`.
-pub(crate) fn met_a_check(turn: Option<&Turn<'_>>) -> bool {
-    turn.is_some_and(Turn::met_another)
-}
-
 /// How many threads without a scope have begun to run a check, and how many have finished one. In
 /// between, such a thread does nothing else.
 static RUNNERS_BEGAN: AtomicU64 = AtomicU64::new(0);
@@ -206,12 +200,12 @@ struct ThreadsWithoutScope {
 }
 
 impl ThreadsWithoutScope {
-    fn now(turn: Option<&Turn<'_>>) -> Self {
+    fn now(turn: &Turn<'_>) -> Self {
         Self {
             // This is read before the number of threads that were started, so that a thread that
             // has arrived is included in that number.
             arrived: ARRIVED.load(SeqCst),
-            waiting: turn.map_or(0, Turn::waiting),
+            waiting: turn.waiting(),
             runners_ended: RUNNERS_ENDED.load(SeqCst),
             runners_began: RUNNERS_BEGAN.load(SeqCst),
             started: threads::started_without_token(),
@@ -221,7 +215,7 @@ impl ThreadsWithoutScope {
 
 impl ProcessAtBegin {
     /// Examines the process before a body runs.
-    pub(crate) fn now(turn: Option<&Turn<'_>>) -> Self {
+    pub(crate) fn now(turn: &Turn<'_>) -> Self {
         let unowned = ledger::live().unowned();
         let begin = Instant::now();
         let mut all_started = begin;
@@ -258,9 +252,9 @@ impl ProcessAtBegin {
     }
 
     /// Returns which other activity there has been, or may have been, until now.
-    pub(crate) fn until_now(&self, turn: Option<&Turn<'_>>) -> Others {
+    pub(crate) fn until_now(&self, turn: &Turn<'_>) -> Others {
         Others {
-            checks: met_a_check(turn),
+            checks: turn.met_another(),
             anything: !(self.is_alone && self.nobody_came(turn)),
         }
     }
@@ -273,12 +267,12 @@ impl ProcessAtBegin {
     /// Whether every thread that was started in the meantime is waiting at the gate. A thread that
     /// came to the gate for the first time must be one of these: if it had existed when the run
     /// began, the check would not have been alone.
-    fn nobody_came(&self, turn: Option<&Turn<'_>>) -> bool {
+    fn nobody_came(&self, turn: &Turn<'_>) -> bool {
         let now = ThreadsWithoutScope::now(turn);
         let started = now.started - self.threads.started;
         let is_own =
             concurrency() == Concurrency::OneTest || started <= now.arrived - self.threads.arrived;
-        !met_a_check(turn) && is_own
+        !turn.met_another() && is_own
     }
 }
 

@@ -20,8 +20,8 @@ struct GateState {
     inside: usize,
     /// Whether a check that is inside is exclusive.
     exclusive: bool,
-    /// How many times a check entered while another was inside.
-    meetings: u64,
+    /// How many checks have entered so far.
+    entered: u64,
 }
 
 impl GateState {
@@ -46,10 +46,14 @@ pub(crate) enum Manner {
 #[derive(Debug)]
 pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,
+    /// Whether this check is inside. Otherwise, it needed no turn of its own.
+    is_inside: bool,
     /// Whether this check set `GateState::exclusive`.
     exclusive: bool,
-    /// The value of `GateState::meetings` before this check entered.
-    meetings: u64,
+    /// How many checks had entered when this turn began.
+    entered: u64,
+    /// Whether another check was inside when this turn began.
+    met: bool,
     /// How long the check waited.
     pub(crate) waited: Duration,
 }
@@ -63,7 +67,7 @@ impl Gate {
                 serving: 0,
                 inside: 0,
                 exclusive: false,
-                meetings: 0,
+                entered: 0,
             }),
             turn: Condvar::new(),
         }
@@ -97,17 +101,31 @@ impl Gate {
         self.come_in(&mut state, exclusive, Duration::ZERO)
     }
 
-    fn come_in(&self, state: &mut GateState, exclusive: bool, waited: Duration) -> Turn<'_> {
-        let meetings = state.meetings;
-        if state.inside != 0 {
-            state.meetings += 1;
+    /// Returns the turn of a check that needs no turn of its own: it runs within the turn of the
+    /// check around it, or it is a scope outside every check, of which there are `around` 1 or 0.
+    pub(crate) fn stay_outside(&self, around: usize) -> Turn<'_> {
+        let state = self.state();
+        Turn {
+            gate: self,
+            is_inside: false,
+            exclusive: false,
+            entered: state.entered,
+            met: state.inside > around,
+            waited: Duration::ZERO,
         }
+    }
+
+    fn come_in(&self, state: &mut GateState, exclusive: bool, waited: Duration) -> Turn<'_> {
+        let met = state.inside != 0;
+        state.entered += 1;
         state.inside += 1;
         state.exclusive |= exclusive;
         Turn {
             gate: self,
+            is_inside: true,
             exclusive,
-            meetings,
+            entered: state.entered,
+            met,
             waited,
         }
     }
@@ -126,12 +144,15 @@ impl Turn<'_> {
 
     /// Whether another check was inside at any time during this turn.
     pub(crate) fn met_another(&self) -> bool {
-        self.gate.state().meetings != self.meetings
+        self.met || self.gate.state().entered != self.entered
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        if !self.is_inside {
+            return;
+        }
         let mut state = self.gate.state();
         state.inside -= 1;
         if self.exclusive {
@@ -196,6 +217,8 @@ mod tests {
                 // The next thread starts only when this thread is waiting.
                 wait_for_line(gate_of(&first), number + 1);
             }
+            let nested = gate.stay_outside(1);
+            assert_eq!(nested.waiting(), first.waiting());
             drop(first);
         });
         assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
@@ -253,6 +276,22 @@ mod tests {
         );
         drop(outer);
         assert!(!gate.enter_now(Manner::Exclusive).met_another());
+    }
+
+    #[test]
+    fn a_check_within_the_turn_of_another_meets_only_the_others() {
+        let gate = Gate::new();
+        let outside = gate.stay_outside(0);
+        let outer = gate.enter(Manner::Parallel);
+        assert!(outside.met_another());
+        let nested = gate.stay_outside(1);
+        assert!(!nested.met_another());
+        drop(gate.enter(Manner::Parallel));
+        assert!(nested.met_another());
+        let beside = gate.enter(Manner::Parallel);
+        assert!(gate.stay_outside(1).met_another());
+        drop((nested, beside, outer));
+        assert!(!gate.enter(Manner::Exclusive).met_another());
     }
 
     #[test]
