@@ -33,6 +33,23 @@ pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
     (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
 }
 
+/// Returns what `read` returns for the loaded object that contains `address` and for the flags of
+/// the segment that does; `None` if there is no such object. Unlike [`object_of`], this does not
+/// wait for constructors, during which the loader holds another lock.
+pub(crate) fn in_object<T>(
+    address: *const c_void,
+    read: impl Fn(&libc::dl_phdr_info, u32) -> T,
+) -> Option<T> {
+    let mut found = None;
+    visit_objects(|object| {
+        let mut parts = segments(object).filter(|(kind, ..)| *kind == libc::PT_LOAD);
+        let part = parts.find(|(.., range)| range.contains(&address.addr()));
+        found = part.map(|(_, flags, _)| read(object, flags));
+        found.is_none()
+    });
+    found
+}
+
 /// Returns the loaded object that contains this copy of the crate.
 pub(crate) fn own_object() -> Option<*const LinkMap> {
     object_of(own_object as *const c_void)

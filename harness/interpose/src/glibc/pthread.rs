@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::live;
 use super::next::behind;
-use super::objects::object_of;
+use super::objects::in_object;
 use crate::threads::{TOKEN, token};
 
 /// Stands for the threads of drivers in the counts. No thread has this value as its token.
@@ -105,13 +105,15 @@ const DRIVERS: [&[u8]; 7] = [
 /// Whether a thread works for a driver. A thread does so if its first function is in a driver's
 /// library.
 fn is_drivers(routine: Routine) -> bool {
-    let Some(object) = object_of(routine as *const c_void) else {
-        return false;
+    let is_in_a_driver = |object: &libc::dl_phdr_info, _| {
+        // SAFETY: the object stays loaded during the visit, and its name is a C string.
+        let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_bytes();
+        let file = path.rsplit(|letter| *letter == b'/').next();
+        file.is_some_and(|file| DRIVERS.iter().any(|driver| file.starts_with(driver)))
     };
-    // SAFETY: the object is loaded, because its code is about to run, and its name is a C string.
-    let path = unsafe { CStr::from_ptr((*object).name) }.to_bytes();
-    let file = path.rsplit(|letter| *letter == b'/').next();
-    file.is_some_and(|file| DRIVERS.iter().any(|driver| file.starts_with(driver)))
+    // In a forked child, nothing is counted, and a thread that does not exist there may hold the
+    // loader's lock for visits.
+    !live::is_forked() && in_object(routine as *const c_void, is_in_a_driver) == Some(true)
 }
 
 /// The first function of a thread that inherits.
