@@ -21,3 +21,9 @@ int FUNCTION(void *driver)
                             : ((int (*)(uint64_t *, unsigned))creates)(&made, 0);
     return error; /* Not a tail call: the frame stays. */
 }
+
+#ifdef CONSTRUCTOR
+/* A function of the program, which the loader calls while it holds its lock. */
+extern void in_constructor(void);
+__attribute__((constructor)) static void begins(void) { in_constructor(); }
+#endif

@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
@@ -178,12 +178,14 @@ fn watch_this_program() {
 }
 
 fn at_first_use() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        if let Some(settings) = Settings::of_this_program() {
-            attach(&settings);
-        }
-    });
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+
+    // Another thread does not wait here, because it may hold a lock for which this one waits.
+    if !IS_DONE.swap(true, Ordering::Relaxed)
+        && let Some(settings) = Settings::of_this_program()
+    {
+        attach(&settings);
+    }
 }
 
 impl Attached {

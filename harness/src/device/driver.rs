@@ -175,8 +175,15 @@ pub(crate) fn find() {
         && let Some(path) = dl::modules().into_iter().find(is_libcuda)
         && let Some(library) = Library::loaded(&path)
     {
-        DRIVER.get_or_init(|| Driver::of(&library));
+        keep(&library);
     }
+}
+
+/// Stores the functions of the driver. They are looked up before `get_or_init` is called, because a
+/// thread that waits there may hold the loader's lock.
+fn keep(library: &Library) -> &'static Driver {
+    let functions = Driver::of(library);
+    DRIVER.get_or_init(|| functions)
 }
 
 /// Like [`find`], but loads the driver if necessary.
@@ -196,7 +203,7 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
     // usual name.
     let first = tried.next().unwrap_or_else(|| Err(String::new()));
     let library = first.or_else(|why| tried.find_map(Result::ok).ok_or(why))?;
-    Ok(DRIVER.get_or_init(|| Driver::of(&library)))
+    Ok(keep(&library))
 }
 
 /// Returns what to try to open as the driver, the best candidate first. Usually this is the
