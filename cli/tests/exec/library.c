@@ -27,3 +27,8 @@ int FUNCTION(void *driver)
 extern void in_constructor(void);
 __attribute__((constructor)) static void begins(void) { in_constructor(); }
 #endif
+
+#ifdef LARGE_TABLES
+/* Twenty thousand functions, so that the tables for unwinding have 600 KiB. */
+__asm__(".text; .rept 20000; .cfi_startproc; nop; .cfi_endproc; .endr");
+#endif

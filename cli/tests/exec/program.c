@@ -181,6 +181,17 @@ static int calls_from_a_constructor(const char *path)
     return pthread_join(thread, NULL);
 }
 
+/* The KiB of memory that belong to no file. */
+static long anonymous(void)
+{
+    char line[256];
+    long found = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file)) sscanf(line, "RssAnon: %ld", &found);
+    if (file) fclose(file);
+    return found;
+}
+
 static void own_handler(int signal)
 {
     (void)signal;
@@ -234,6 +245,15 @@ int main(int count, char **words)
             if (!other) { fprintf(stderr, "%s\n", dlerror()); return 75; }
             if (nested(word, (int (*)(void *))dlsym(other, words[word + 1]))) return 76;
         }
+    }
+    else if (is("opens")) {
+        long before = anonymous();
+        for (int word = 2; word < count; word++) {
+            void *other = dlopen(words[word], RTLD_NOW);
+            if (!other) { fprintf(stderr, "%s\n", dlerror()); return 75; }
+            if (((int (*)(void *))dlsym(other, "creates"))(library)) return 76;
+        }
+        printf("%ld\n", anonymous() - before);
     }
     else if (is("clean")) hundred_rounds();
     else if (is("word")) return !(count > 2 && (unsigned char)words[2][0] == 0xff && !words[2][1]);
