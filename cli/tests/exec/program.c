@@ -181,6 +181,32 @@ static int calls_from_a_constructor(const char *path)
     return pthread_join(thread, NULL);
 }
 
+static volatile int is_cancelled;
+
+/* Makes its calls while its cancellation is pending. */
+static void *works_until_cancelled(void *argument)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    may_go_on = 1;
+    while (!is_cancelled) ;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    begin();
+    give_back(take(4096));
+    pthread_testcancel();
+    return argument;
+}
+
+static int cancels_a_thread(void)
+{
+    pthread_t thread;
+    void *result;
+    if (pthread_create(&thread, NULL, works_until_cancelled, NULL)) return 77;
+    while (!may_go_on) ;
+    pthread_cancel(thread);
+    is_cancelled = 1;
+    return pthread_join(thread, &result) || result != PTHREAD_CANCELED;
+}
+
 /* The KiB of memory that belong to no file. */
 static long anonymous(void)
 {
@@ -227,6 +253,7 @@ int main(int count, char **words)
         return WEXITSTATUS(status);
     }
     if (is("calls-from-a-constructor")) return calls_from_a_constructor(words[2]);
+    if (is("cancels-a-thread")) return cancels_a_thread();
     if (is("gives-back-last")) atexit(at_the_end);
     begin();
     if (is("one")) take(4096);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
+use gpu_leak_interpose::uncancelled;
 use serde::Serialize;
 
 use super::recording::{Line, RecordedEvent, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack};
@@ -243,7 +244,7 @@ impl Recorder {
                 waiting.extend(lines);
                 Ok(())
             }
-            (Ok(lines), RecordingOutput::Open(file)) => file.write_all(&lines),
+            (Ok(lines), RecordingOutput::Open(file)) => uncancelled(|| file.write_all(&lines)),
             (Ok(_), RecordingOutput::GaveUp(_)) => return,
         };
         if let Err(error) = written {

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gpu_leak_interpose::uncancelled;
 use rustc_hash::FxHashSet;
 
 use super::blind;
@@ -184,7 +185,7 @@ fn at_first_use() {
     if !IS_DONE.swap(true, Ordering::Relaxed)
         && let Some(settings) = Settings::of_this_program()
     {
-        attach(&settings);
+        uncancelled(|| attach(&settings));
     }
 }
 

@@ -182,6 +182,26 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
     }
 }
 
+/// Runs `work` without cancelling this thread in the meantime. Rust code cannot be unwound by a
+/// cancellation: the process would abort. Functions such as `read`, `write` and `sleep` begin one
+/// if it has been requested, while few functions that the program calls do so. `work` should not
+/// panic, because the thread could then not be cancelled any more.
+pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+    /// `PTHREAD_CANCEL_DISABLE`.
+    const DISABLED: c_int = 1;
+
+    let mut before = 0;
+    // SAFETY: the call changes only the state of this thread, and `before` is writable.
+    unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
+    let result = work();
+    // SAFETY: as above. The previous state is not requested.
+    unsafe { pthread_setcancelstate(before, ptr::null_mut()) };
+    result
+}
+
 /// Sets this thread's token and returns the previous one.
 pub fn set_token(token: u64) -> u64 {
     // The token can only be inherited if `pthread_create` is linked.
