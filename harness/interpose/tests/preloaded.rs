@@ -81,6 +81,27 @@ fn with_trampolines_and_no_driver_there_is_no_function() {
 }
 
 #[test]
+fn a_library_that_loads_the_driver_in_its_own_functions_reaches_them() {
+    let shim = built("interpose_shim");
+    let test = "a_library_that_loads_the_driver_in_its_own_functions_reaches_them";
+    alone(test, &[("LD_PRELOAD", shim.as_os_str())], || {
+        let registered = gpu_leak_interpose::register(&table::TABLE);
+        assert_eq!(registered, Reach::EveryLookup);
+        let libraries = Libraries::new();
+        let driver = format!("-DDRIVER=\"{}\"", libraries.driver().display());
+        let path = libraries.compile("lazy.c", "liblazy.so", &[&driver]);
+        // The shim's functions precede those of the library, which is not in the global scope.
+        let lazy = Library::open(path);
+        for _ in 0..2 {
+            assert_eq!(lazy.call(c"initialises"), 100);
+            assert_eq!(lazy.call(c"allocates"), 102);
+        }
+        assert_eq!(table::INITS.load(Ordering::Relaxed), 2);
+        assert_eq!(table::ALLOCATIONS.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
 fn all_arguments_arrive_behind_a_trampoline() {
     let shim = built("interpose_shim");
     let libraries = Libraries::new();

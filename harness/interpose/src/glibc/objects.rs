@@ -33,6 +33,17 @@ pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
     (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
 }
 
+/// Calls `body` with a handle of the loaded object that contains `address`; `None` if there is no
+/// such object. The caller makes sure that the object stays loaded.
+pub(crate) fn while_open_at<T>(
+    address: *const c_void,
+    body: impl FnOnce(*mut c_void) -> T,
+) -> Option<T> {
+    // SAFETY: the object is loaded, and its name is a C string.
+    let name = object_of(address).map(|map| unsafe { CStr::from_ptr((*map).name) });
+    while_open(name?, body)
+}
+
 /// Returns what `read` returns for the loaded object that contains `address` and for the flags of
 /// the segment that does; `None` if there is no such object. Unlike [`object_of`], this does not
 /// wait for constructors, during which the loader holds another lock.

@@ -14,6 +14,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use super::objects::{object_of, own_object, while_open_at};
 use super::{next, process};
 use crate::interface::{Trampoline, Trampolines};
 
@@ -105,7 +106,7 @@ unsafe extern "C" fn unresolved() {
         "movups [rsp], xmm0; movups [rsp + 16], xmm1; movups [rsp + 32], xmm2",
         "movups [rsp + 48], xmm3; movups [rsp + 64], xmm4; movups [rsp + 80], xmm5",
         "movups [rsp + 96], xmm6; movups [rsp + 112], xmm7",
-        "mov rdi, r11; call {resolve}; mov r11, rax",
+        "mov rdi, r11; mov rsi, [rbp + 8]; call {resolve}; mov r11, rax",
         "movups xmm0, [rsp]; movups xmm1, [rsp + 16]; movups xmm2, [rsp + 32]",
         "movups xmm3, [rsp + 48]; movups xmm4, [rsp + 64]; movups xmm5, [rsp + 80]",
         "movups xmm6, [rsp + 96]; movups xmm7, [rsp + 112]; add rsp, 136",
@@ -119,7 +120,7 @@ unsafe extern "C" fn unresolved() {
         ".cfi_offset x29, -224; .cfi_offset x30, -216; str x8, [sp, #80]",
         "stp x0, x1, [sp, #16]; stp x2, x3, [sp, #32]; stp x4, x5, [sp, #48]; stp x6, x7, [sp, #64]",
         "stp q0, q1, [sp, #96]; stp q2, q3, [sp, #128]; stp q4, q5, [sp, #160]; stp q6, q7, [sp, #192]",
-        "mov x0, x16; bl {resolve}; mov x16, x0; ldr x8, [sp, #80]",
+        "mov x0, x16; mov x1, x30; bl {resolve}; mov x16, x0; ldr x8, [sp, #80]",
         "ldp x0, x1, [sp, #16]; ldp x2, x3, [sp, #32]; ldp x4, x5, [sp, #48]; ldp x6, x7, [sp, #64]",
         "ldp q0, q1, [sp, #96]; ldp q2, q3, [sp, #128]; ldp q4, q5, [sp, #160]; ldp q6, q7, [sp, #192]",
         "ldp x29, x30, [sp], #224; .cfi_def_cfa sp, 0; br x16; .cfi_endproc",
@@ -127,8 +128,9 @@ unsafe extern "C" fn unresolved() {
     );
 }
 
-/// Finds and returns the target to which a trampoline jumps from now on.
-extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
+/// Finds the function for a trampoline that was called with the return address `caller`. The
+/// trampoline jumps to it from now on, unless the function belongs to the caller.
+extern "C" fn resolve(entry: &'static Trampoline, caller: *const c_void) -> *const () {
     // SAFETY: all names are C strings. The library is used only if it is loaded, and it stays
     // loaded, because the caller is linked to it.
     let real = unsafe {
@@ -142,7 +144,13 @@ extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
         real
     };
     if real.is_null() {
-        return no_driver as *const ();
+        // A library that loads the driver lazily may itself define the function. If the library is
+        // not in the global scope, its own call reaches the trampoline.
+        // SAFETY: the handle is that of a loaded object, and the name is a C string.
+        let look_up = |handle| unsafe { next::dlsym()(handle, entry.name) };
+        let own = while_open_at(caller, look_up);
+        let own = own.filter(|own| !own.is_null() && object_of(*own) != own_object());
+        return own.map_or(no_driver as *const (), |own| own.cast_const().cast());
     }
     let before = entry.target.load(Ordering::Acquire);
     // SAFETY: the name of a trampoline is a C string, and `real` is the driver's function with this
