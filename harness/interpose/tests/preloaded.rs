@@ -67,12 +67,18 @@ fn with_trampolines_and_no_driver_there_is_no_function() {
         let error = support::error();
         assert!(error.contains("undefined symbol: cuInit"), "{error:?}");
         let shim = Library::open(built("interpose_shim"));
-        // A caller with a weak reference gets an error code that shows that there is no driver.
-        // SAFETY: the library is open.
-        let real = unsafe { gpu_leak_interpose::real_symbol(shim.0, c"cuInit") };
-        // SAFETY: the address is that of a trampoline, which leads to a function without arguments.
-        let result = unsafe { std::mem::transmute::<*const (), extern "C" fn() -> i32>(real)() };
-        assert_eq!(result, 34);
+        // A caller with a weak reference gets a result that shows that there is no driver.
+        let result_of = |name| {
+            // SAFETY: the library is open, and the address is that of a trampoline, which leads to
+            // a function without arguments.
+            unsafe {
+                let real = gpu_leak_interpose::real_symbol(shim.0, name);
+                std::mem::transmute::<*const (), extern "C" fn() -> *const ()>(real)()
+            }
+        };
+        assert_eq!(result_of(c"cuInit") as i32, 34);
+        assert_eq!(result_of(c"vkCreateInstance") as i32, -3);
+        assert_eq!(result_of(c"vkGetInstanceProcAddr"), std::ptr::null());
         let libraries = Libraries::new();
         let driver = Library::open(libraries.driver());
         assert_ne!(driver.find(c"cuInit"), std::ptr::null());
