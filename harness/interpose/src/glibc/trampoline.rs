@@ -12,7 +12,8 @@
 use std::arch::{asm, naked_asm};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::objects::{object_of, own_object, while_open_at};
 use super::{next, process};
@@ -148,16 +149,13 @@ extern "C" fn resolve(entry: &'static Trampoline, caller: *const c_void) -> *con
         let own = own.filter(|own| object_of(*own) != own_object());
         return own.map_or(absent(name.to_bytes()), |own| own.cast_const().cast());
     };
-    let before = entry.target.load(Ordering::Acquire);
+    let before = entry.target.load(Acquire);
     // SAFETY: `real` is the driver's function with this name.
     let target = unsafe { process::wrapper_by_address(name, real.cast_const().cast(), Some(name)) };
     // If a table with a wrapper has been registered in the meantime, the target is not stored.
-    let _ = entry.target.compare_exchange(
-        before,
-        target.cast_mut(),
-        Ordering::AcqRel,
-        Ordering::Relaxed,
-    );
+    let _ = entry
+        .target
+        .compare_exchange(before, target.cast_mut(), AcqRel, Relaxed);
     target
 }
 
