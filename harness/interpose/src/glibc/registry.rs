@@ -303,7 +303,7 @@ pub(crate) fn keep_loaded(function: *const ()) {
     let Some(object) = object_of(function.cast()) else {
         return;
     };
-    if KEPT.swap(object.cast_mut(), Ordering::Relaxed) != object.cast_mut() {
+    if KEPT.load(Ordering::Acquire) != object.cast_mut() {
         // SAFETY: the object contains the function, so it is loaded, and its name is a C string.
         unsafe {
             let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
@@ -311,5 +311,7 @@ pub(crate) fn keep_loaded(function: *const ()) {
                 libc::dlerror();
             }
         }
+        // Another thread that finds this value searches the object, so it must be open by then.
+        KEPT.store(object.cast_mut(), Ordering::Release);
     }
 }
