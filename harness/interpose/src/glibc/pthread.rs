@@ -7,7 +7,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::live;
@@ -104,16 +104,28 @@ const DRIVERS: [&[u8]; 7] = [
 
 /// Whether a thread works for a driver. A thread does so if its first function is in a driver's
 /// library.
+///
+/// Most threads of a process begin with one of a few functions, so what is known about these is
+/// kept. A visit takes a lock of the loader, and if another thread forks the process in the
+/// meantime, that lock stays locked in the child.
 fn is_drivers(routine: Routine) -> bool {
+    static NOT_DRIVERS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
+
+    let address = routine as usize;
+    let known = &NOT_DRIVERS[address / 16 % NOT_DRIVERS.len()];
+    // In a forked child, nothing is counted, and the lock may be locked.
+    if known.load(Ordering::Relaxed) == address || live::is_forked() {
+        return false;
+    }
     let is_in_a_driver = |object: &libc::dl_phdr_info, _| {
         // SAFETY: the object stays loaded during the visit, and its name is a C string.
         let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_bytes();
         let file = path.rsplit(|letter| *letter == b'/').next();
         file.is_some_and(|file| DRIVERS.iter().any(|driver| file.starts_with(driver)))
     };
-    // In a forked child, nothing is counted, and a thread that does not exist there may hold the
-    // loader's lock for visits.
-    !live::is_forked() && in_object(routine as *const c_void, is_in_a_driver) == Some(true)
+    let is_drivers = in_object(routine as *const c_void, is_in_a_driver) == Some(true);
+    known.store(if is_drivers { 0 } else { address }, Ordering::Relaxed);
+    is_drivers
 }
 
 /// The first function of a thread that inherits.
