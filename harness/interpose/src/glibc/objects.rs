@@ -11,8 +11,12 @@ use std::{iter, ptr};
 use super::next;
 use crate::loader::{segments, visit_objects, while_open};
 
+/// Makes `dladdr1` return the symbol to which the address belongs as well.
+const RTLD_DL_SYMENT: c_int = 1;
 /// Makes `dladdr1` return the object as well.
 const RTLD_DL_LINKMAP: c_int = 2;
+/// The type of a symbol that is a variable.
+const STT_OBJECT: u8 = 1;
 
 /// The first fields of glibc's `struct link_map`. A handle from `dlopen` points to this structure
 /// as well.
@@ -26,11 +30,24 @@ pub(crate) struct LinkMap {
 
 /// Returns the loaded object that contains `address`.
 pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
-    let mut info = MaybeUninit::uninit();
-    let mut map = ptr::null_mut();
+    let map = found_at(address, RTLD_DL_LINKMAP).cast::<LinkMap>();
+    (!map.is_null()).then_some(map)
+}
+
+/// Whether an exported variable is at this address. Some libraries have variables with the names of
+/// functions, in which they store the addresses of these functions.
+pub(crate) fn is_variable(address: *const c_void) -> bool {
+    let symbol = found_at(address, RTLD_DL_SYMENT).cast::<libc::Elf64_Sym>();
+    // SAFETY: the pointer is null or that of a symbol of the object, which is loaded.
+    unsafe { symbol.as_ref() }.is_some_and(|symbol| symbol.st_info & 0xf == STT_OBJECT)
+}
+
+/// Returns what `what` requests about the object that contains `address`; null if there is none.
+fn found_at(address: *const c_void, what: c_int) -> *const c_void {
+    let (mut info, mut found) = (MaybeUninit::uninit(), ptr::null_mut());
     // SAFETY: both results are writable, and any address may be queried.
-    let found = unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
-    (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
+    unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut found, what) };
+    found
 }
 
 /// Calls `body` with a handle of the loaded object that contains `address`; `None` if there is no
@@ -44,18 +61,20 @@ pub(crate) fn while_open_at<T>(
     while_open(name?, body)
 }
 
-/// Returns what `read` returns for the loaded object that contains `address` and for the flags of
-/// the segment that does; `None` if there is no such object. Unlike [`object_of`], this does not
-/// wait for constructors, during which the loader holds another lock.
+/// Returns what `read` returns for the loaded object that contains `address`; `None` if there is no
+/// such object. Unlike [`object_of`], this does not wait for constructors, during which the loader
+/// holds another lock. But a forked child must not call this: another thread may have been visiting
+/// the objects during the fork.
 pub(crate) fn in_object<T>(
     address: *const c_void,
-    read: impl Fn(&libc::dl_phdr_info, u32) -> T,
+    read: impl Fn(&libc::dl_phdr_info) -> T,
 ) -> Option<T> {
     let mut found = None;
     visit_objects(|object| {
-        let mut parts = segments(object).filter(|(kind, ..)| *kind == libc::PT_LOAD);
-        let part = parts.find(|(.., range)| range.contains(&address.addr()));
-        found = part.map(|(_, flags, _)| read(object, flags));
+        let is_in = |(kind, _, range): (u32, u32, Range<usize>)| {
+            kind == libc::PT_LOAD && range.contains(&address.addr())
+        };
+        found = segments(object).any(is_in).then(|| read(object));
         found.is_none()
     });
     found

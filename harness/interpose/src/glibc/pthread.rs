@@ -117,7 +117,7 @@ fn is_drivers(routine: Routine) -> bool {
     if known.load(Ordering::Relaxed) == address || live::is_forked() {
         return false;
     }
-    let is_in_a_driver = |object: &libc::dl_phdr_info, _| {
+    let is_in_a_driver = |object: &libc::dl_phdr_info| {
         // SAFETY: the object stays loaded during the visit, and its name is a C string.
         let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_bytes();
         let file = path.rsplit(|letter| *letter == b'/').next();

@@ -22,7 +22,7 @@ use std::{ptr, slice};
 
 use super::flagging;
 use super::next::{self, Dlsym};
-use super::objects::{LinkMap, in_object, object_of};
+use super::objects::{LinkMap, is_variable, object_of};
 use crate::interface::{Registration, Slot, Trampolines, WatchedFunction};
 use crate::loader::symbol_of;
 
@@ -150,7 +150,7 @@ pub(crate) fn is_wanted(name: &CStr) -> bool {
 pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     let bytes = name.to_bytes();
     let having = || tables().filter(|table| table.named(bytes).next().is_some());
-    if is_ours(real) || is_variable(real) {
+    if is_ours(real) || is_variable(real.cast()) {
         return real;
     }
     // The tables are not collected first, so that a table that a callback registers is searched as
@@ -273,12 +273,6 @@ fn is_ours(function: *const ()) -> bool {
     rows.any(|(_, row)| row.wrapper == function)
         || flagging::is_thunk(function)
         || behind_trampolines(function.cast_mut().cast()).is_some()
-}
-
-/// Whether this is the address of a variable of an object. Some libraries have variables with the
-/// names of functions, in which they store the addresses of these functions.
-fn is_variable(address: *const ()) -> bool {
-    in_object(address.cast(), |_, flags| flags & libc::PF_X == 0) == Some(true)
 }
 
 /// If `found` is a trampoline of a preloaded library rather than the driver's function, returns the
