@@ -61,25 +61,6 @@ pub(crate) fn while_open_at<T>(
     while_open(name?, body)
 }
 
-/// Returns what `read` returns for the loaded object that contains `address`; `None` if there is no
-/// such object. Unlike [`object_of`], this does not wait for constructors, during which the loader
-/// holds another lock. But a forked child must not call this: another thread may have been visiting
-/// the objects during the fork.
-pub(crate) fn in_object<T>(
-    address: *const c_void,
-    read: impl Fn(&libc::dl_phdr_info) -> T,
-) -> Option<T> {
-    let mut found = None;
-    visit_objects(|object| {
-        let is_in = |(kind, _, range): (u32, u32, Range<usize>)| {
-            kind == libc::PT_LOAD && range.contains(&address.addr())
-        };
-        found = segments(object).any(is_in).then(|| read(object));
-        found.is_none()
-    });
-    found
-}
-
 /// Returns the loaded object that contains this copy of the crate.
 pub(crate) fn own_object() -> Option<*const LinkMap> {
     object_of(own_object as *const c_void)

@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::live;
 use super::next::behind;
-use super::objects::in_object;
+use crate::loader::{segments, visit_objects};
 use crate::threads::{TOKEN, token};
 
 /// Stands for the threads of drivers in the counts. No thread has this value as its token.
@@ -105,9 +105,10 @@ const DRIVERS: [&[u8]; 7] = [
 /// Whether a thread works for a driver. A thread does so if its first function is in a driver's
 /// library.
 ///
-/// Most threads of a process begin with one of a few functions, so what is known about these is
-/// kept. A visit takes a lock of the loader, and if another thread forks the process in the
-/// meantime, that lock stays locked in the child.
+/// The objects are visited rather than asked for by `dladdr`, which would wait for constructors: the
+/// loader holds a lock while it calls them. Most threads of a process begin with one of a few
+/// functions, so what is known about these is kept: a visit takes another lock, and if a thread
+/// forks the process in the meantime, that lock stays locked in the child.
 fn is_drivers(routine: Routine) -> bool {
     static NOT_DRIVERS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
@@ -117,13 +118,18 @@ fn is_drivers(routine: Routine) -> bool {
     if known.load(Ordering::Relaxed) == address || live::is_forked() {
         return false;
     }
-    let is_in_a_driver = |object: &libc::dl_phdr_info| {
-        // SAFETY: the object stays loaded during the visit, and its name is a C string.
-        let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_bytes();
-        let file = path.rsplit(|letter| *letter == b'/').next();
-        file.is_some_and(|file| DRIVERS.iter().any(|driver| file.starts_with(driver)))
-    };
-    let is_drivers = in_object(routine as *const c_void, is_in_a_driver) == Some(true);
+    let mut is_drivers = false;
+    visit_objects(|object| {
+        let mut parts = segments(object).filter(|(kind, ..)| *kind == libc::PT_LOAD);
+        let is_in = parts.any(|(.., range)| range.contains(&address));
+        if is_in {
+            // SAFETY: the object stays loaded during the visit, and its name is a C string.
+            let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_bytes();
+            let file = path.rsplit(|letter| *letter == b'/').next().unwrap_or(path);
+            is_drivers = DRIVERS.iter().any(|driver| file.starts_with(driver));
+        }
+        !is_in
+    });
     known.store(if is_drivers { 0 } else { address }, Ordering::Relaxed);
     is_drivers
 }
