@@ -78,13 +78,11 @@ impl Table {
 
 /// Stores `target`, which is `real` or forwards to it, unless the slot holds something that does
 /// not forward to `real`. Returns whether the slot now holds `target`.
-fn fill(slot: &Slot, target: *const (), real: *const ()) -> bool {
+fn fill(Slot(content): &Slot, target: *const (), real: *const ()) -> bool {
     let may_be = |before: *mut ()| {
         (before.is_null() || before.cast_const() == real).then_some(target.cast_mut())
     };
-    let put = slot
-        .0
-        .fetch_update(Ordering::AcqRel, Ordering::Relaxed, may_be);
+    let put = content.fetch_update(Ordering::AcqRel, Ordering::Relaxed, may_be);
     put.is_ok() || put == Err(target.cast_mut())
 }
 
