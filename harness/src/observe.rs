@@ -74,6 +74,9 @@ impl Source {
     /// allocator also has a probe, call it before releasing the lock under which the probe reads
     /// its sum. Otherwise, a block that is counted but not yet reported looks like a block that is
     /// never reported.
+    ///
+    /// The harness allocates memory under its own locks. So an allocator that is also the program's
+    /// global allocator must not hold a lock here for which an allocation may wait.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if LISTENING.load(Ordering::Relaxed) {

@@ -21,3 +21,14 @@ int FUNCTION(void *driver)
                             : ((int (*)(uint64_t *, unsigned))creates)(&made, 0);
     return error; /* Not a tail call: the frame stays. */
 }
+
+#ifdef CONSTRUCTOR
+/* A function of the program, which the loader calls while it holds its lock. */
+extern void in_constructor(void);
+__attribute__((constructor)) static void begins(void) { in_constructor(); }
+#endif
+
+#ifdef LARGE_TABLES
+/* Twenty thousand functions, so that the tables for unwinding have 600 KiB. */
+__asm__(".text; .rept 20000; .cfi_startproc; nop; .cfi_endproc; .endr");
+#endif

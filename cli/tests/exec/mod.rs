@@ -6,6 +6,7 @@ mod endings;
 mod finds;
 mod kept;
 mod seen;
+mod threads;
 mod vulkan;
 
 use std::ffi::OsStr;
@@ -25,17 +26,25 @@ fn program() -> &'static Path {
     static BUILT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = BUILT.get_or_init(|| {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = compiled(directory.path(), "program", &["-g", "-O0", "-ldl"]);
+        let path = compiled(
+            directory.path(),
+            "program",
+            &["-g", "-O0", "-ldl", "-lpthread", "-rdynamic"],
+        );
         (directory, path)
     });
     path
 }
 
 fn compiled(directory: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    compiled_from("program.c", directory, name, flags)
+}
+
+fn compiled_from(source: &str, directory: &Path, name: &str, flags: &[&str]) -> PathBuf {
     let path = directory.join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec/program.c");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec");
     let status = Command::new("cc")
-        .arg(source)
+        .arg(sources.join(source))
         .arg("-o")
         .arg(&path)
         .args(flags)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -136,6 +137,87 @@ static void wait_for_a_snapshot(void)
     wait_for_another(snapshot());
 }
 
+static int (*initialise)(unsigned);
+static volatile pid_t other_thread;
+static volatile int may_go_on, has_returned;
+
+static void *makes_the_first_call(void *argument)
+{
+    other_thread = gettid();
+    while (!may_go_on) ;
+    initialise(0);
+    has_returned = 1;
+    return argument;
+}
+
+/* Whether a thread sleeps, as it does while it waits for a lock. */
+static int sleeps(pid_t thread)
+{
+    char path[64], name[64], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%*d %63s %c", name, &state) != 2) state = 0;
+    if (file) fclose(file);
+    return state == 'S';
+}
+
+/* Calls the driver once another thread is inside its own first call, or has returned from it. */
+void in_constructor(void)
+{
+    may_go_on = 1;
+    while (!has_returned && !sleeps(other_thread)) ;
+    initialise(0);
+}
+
+static int calls_from_a_constructor(const char *path)
+{
+    pthread_t thread;
+    library = dlopen("libcuda.so.1", RTLD_NOW);
+    initialise = (int (*)(unsigned))function("cuInit");
+    alarm(60);
+    if (pthread_create(&thread, NULL, makes_the_first_call, NULL)) return 77;
+    while (!other_thread) ;
+    if (!dlopen(path, RTLD_NOW)) { fprintf(stderr, "%s\n", dlerror()); return 78; }
+    return pthread_join(thread, NULL);
+}
+
+static volatile int is_cancelled;
+
+/* Makes its calls while its cancellation is pending. */
+static void *works_until_cancelled(void *argument)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    may_go_on = 1;
+    while (!is_cancelled) ;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    begin();
+    give_back(take(4096));
+    pthread_testcancel();
+    return argument;
+}
+
+static int cancels_a_thread(void)
+{
+    pthread_t thread;
+    void *result;
+    if (pthread_create(&thread, NULL, works_until_cancelled, NULL)) return 77;
+    while (!may_go_on) ;
+    pthread_cancel(thread);
+    is_cancelled = 1;
+    return pthread_join(thread, &result) || result != PTHREAD_CANCELED;
+}
+
+/* The KiB of memory that belong to no file. */
+static long anonymous(void)
+{
+    char line[256];
+    long found = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file)) sscanf(line, "RssAnon: %ld", &found);
+    if (file) fclose(file);
+    return found;
+}
+
 static void own_handler(int signal)
 {
     (void)signal;
@@ -170,6 +252,8 @@ int main(int count, char **words)
         waitpid(child, &status, 0);
         return WEXITSTATUS(status);
     }
+    if (is("calls-from-a-constructor")) return calls_from_a_constructor(words[2]);
+    if (is("cancels-a-thread")) return cancels_a_thread();
     if (is("gives-back-last")) atexit(at_the_end);
     begin();
     if (is("one")) take(4096);
@@ -188,6 +272,15 @@ int main(int count, char **words)
             if (!other) { fprintf(stderr, "%s\n", dlerror()); return 75; }
             if (nested(word, (int (*)(void *))dlsym(other, words[word + 1]))) return 76;
         }
+    }
+    else if (is("opens")) {
+        long before = anonymous();
+        for (int word = 2; word < count; word++) {
+            void *other = dlopen(words[word], RTLD_NOW);
+            if (!other) { fprintf(stderr, "%s\n", dlerror()); return 75; }
+            if (((int (*)(void *))dlsym(other, "creates"))(library)) return 76;
+        }
+        printf("%ld\n", anonymous() - before);
     }
     else if (is("clean")) hundred_rounds();
     else if (is("word")) return !(count > 2 && (unsigned char)words[2][0] == 0xff && !words[2][1]);

@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gpu_leak_tests::fake::Fake;
 
-use super::{compiled, program, ran, ran_with};
+use super::{compiled, compiled_from, program, ran, ran_with};
 use crate::support::{call, command};
 
 #[test]
@@ -246,4 +246,30 @@ fn exact_switches_the_allocators_of_pytorch_and_jax_off() {
         again.starts_with("cargo gpu-leak exec --exact -- "),
         "{again}"
     );
+}
+
+/// A program may load hundreds of libraries, such as the modules of Python packages.
+#[test]
+fn the_unwind_tables_of_libraries_that_are_opened_later_are_copied_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let library = |name: &str, more: &str| {
+        let options = ["-shared", "-fPIC", "-O1", "-DFUNCTION=creates", more];
+        compiled_from("library.c", directory.path(), name, &options)
+    };
+    let mut words = vec![
+        PathBuf::from("opens"),
+        library("large.so", "-DLARGE_TABLES"),
+    ];
+    let small = library("small.so", "-g");
+    for number in 0..40 {
+        let copy = directory.path().join(format!("small{number}.so"));
+        fs::copy(&small, &copy).expect("a copy");
+        words.push(copy);
+    }
+    let words: Vec<_> = words.iter().map(|word| word.as_os_str()).collect();
+    let ran = ran_with(&Fake::new(), &[], program(), &words);
+    let line = ran.reported.stdout.lines().next().unwrap_or_default();
+    let grown: u64 = line.parse().expect("a number");
+    // A copy for each of the forty libraries would be at least 24 MiB.
+    assert!(grown < 12 << 10, "{grown} KiB: {:?}", ran.reported);
 }

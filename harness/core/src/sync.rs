@@ -23,6 +23,8 @@ mod lock {
 
     use spin::mutex::{SpinMutex, SpinMutexGuard};
 
+    use super::{Condvar, Mutex, locked};
+
     /// Unlocking is a plain store, whereas `std`'s lock needs a second atomic exchange.
     ///
     /// `SPINS` is the number of turns that a thread spins at first if it finds the lock taken. The
@@ -59,8 +61,6 @@ mod lock {
             /// How often a thread yields before it sleeps. This is enough for several of the
             /// scheduler's time slices.
             const YIELDS: u32 = 64;
-            /// The shortest time that a sleep takes with the default timer slack.
-            const NAP: Duration = Duration::from_micros(50);
 
             let mut spins = SPINS;
             let mut waited = 0;
@@ -79,10 +79,20 @@ mod lock {
                     waited += 1;
                     std::thread::yield_now();
                 } else {
-                    std::thread::sleep(NAP);
+                    nap();
                 }
             }
         }
+    }
+
+    /// The shortest time that a sleep takes with the default timer slack.
+    const NAP: Duration = Duration::from_micros(50);
+
+    /// Sleeps by waiting for a notification that nobody sends. In `thread::sleep`, the program
+    /// could cancel this thread, and Rust code cannot be unwound by a cancellation.
+    fn nap() {
+        static NEVER: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+        let _ = NEVER.1.wait_timeout(locked(&NEVER.0), NAP);
     }
 
     #[cfg(test)]

@@ -181,10 +181,8 @@ impl Trampolines {
         // SAFETY: the pointer and the count come from such a slice in `Trampolines::new`.
         let entries: &[&Trampoline] =
             unsafe { std::slice::from_raw_parts(self.entries.cast(), self.count) };
-        for entry in entries {
-            entry
-                .target
-                .store(self.unresolved.cast_mut(), Ordering::Release);
+        for Trampoline { target, .. } in entries {
+            target.store(self.unresolved.cast_mut(), Ordering::Release);
         }
     }
 }

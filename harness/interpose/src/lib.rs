@@ -49,7 +49,7 @@ pub use glibc::real_symbol;
 pub use glibc::{
     before_next_thread, bindings_past_us, is_heap_watched, is_starting, libraries_elsewhere, live,
     mark_threads, marked_threads, missed_calls, register, set_token, started_without_token,
-    watch_heap, wrapper_by_address,
+    uncancelled, watch_heap, wrapper_by_address,
 };
 pub use interface::{
     BindingPastUs, BindingsPastUs, CLEARED, FreedBlock, HeapWatch, MarkedThread, MissedCalls,

@@ -69,3 +69,7 @@ pub const fn started_without_token() -> u64 {
 pub const fn is_starting() -> bool {
     false
 }
+
+pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}

@@ -210,3 +210,29 @@ fn all_calls_are_heard_under_an_auditor() {
         assert!(elsewhere.is_empty() || elsewhere.contains("libauditor.so"));
     });
 }
+
+/// Loaders that are written by hand store the addresses of the driver's functions in such
+/// variables.
+#[test]
+fn a_variable_with_the_name_of_a_function_is_left_alone() {
+    let test = "a_variable_with_the_name_of_a_function_is_left_alone";
+    alone(test, &[], || {
+        let libraries = Libraries::new();
+        register();
+        let path = libraries.compile("variable.c", "libvariable.so", &[]);
+        let has_it = Library::open(path);
+        let variable = has_it.find(c"cuInit").cast::<table::Init>();
+        // SAFETY: the variable with this name has this type.
+        assert_eq!(unsafe { (*variable)(0) }, 7);
+        let options = ["-DIMPORTS", "-lvariable"];
+        let imports_it = Library::open(libraries.compile("variable.c", "libimports.so", &options));
+        assert_eq!(found(0), []);
+        assert_eq!(imports_it.call(c"initialises"), 7);
+        let driver = Library::open(libraries.driver());
+        // SAFETY: the function with this name, or its wrapper, has this type.
+        let init = unsafe { std::mem::transmute::<*const (), table::Init>(driver.find(c"cuInit")) };
+        // SAFETY: the function takes any number.
+        assert_eq!(unsafe { init(0) }, 100);
+        assert_eq!(heard(), [1, 0]);
+    });
+}

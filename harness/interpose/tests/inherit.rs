@@ -246,3 +246,20 @@ fn a_thread_of_a_driver_inherits_and_is_not_counted_as_live() {
         );
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_constructor_may_wait_for_a_thread_that_starts_a_thread() {
+    let test = "a_constructor_may_wait_for_a_thread_that_starts_a_thread";
+    support::alone(test, &[], || {
+        // SAFETY: the call requests a signal, which ends this process if it waits forever.
+        unsafe { libc::alarm(60) };
+        let libraries = Libraries::new();
+        for token in [0, 24] {
+            let name = format!("libconstructor{token}.so");
+            let options = ["-DCONSTRUCTOR", "-lpthread"];
+            let path = libraries.compile("starts.c", &name, &options);
+            with_token(token, || Library::open(path));
+        }
+    });
+}

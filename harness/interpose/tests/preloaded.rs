@@ -67,16 +67,43 @@ fn with_trampolines_and_no_driver_there_is_no_function() {
         let error = support::error();
         assert!(error.contains("undefined symbol: cuInit"), "{error:?}");
         let shim = Library::open(built("interpose_shim"));
-        // A caller with a weak reference gets an error code that shows that there is no driver.
-        // SAFETY: the library is open.
-        let real = unsafe { gpu_leak_interpose::real_symbol(shim.0, c"cuInit") };
-        // SAFETY: the address is that of a trampoline, which leads to a function without arguments.
-        let result = unsafe { std::mem::transmute::<*const (), extern "C" fn() -> i32>(real)() };
-        assert_eq!(result, 34);
+        // A caller with a weak reference gets a result that shows that there is no driver.
+        let result_of = |name| {
+            // SAFETY: the library is open, and the address is that of a trampoline, which leads to
+            // a function without arguments.
+            unsafe {
+                let real = gpu_leak_interpose::real_symbol(shim.0, name);
+                std::mem::transmute::<*const (), extern "C" fn() -> *const ()>(real)()
+            }
+        };
+        assert_eq!(result_of(c"cuInit") as i32, 34);
+        assert_eq!(result_of(c"vkCreateInstance") as i32, -3);
+        assert_eq!(result_of(c"vkGetInstanceProcAddr"), std::ptr::null());
         let libraries = Libraries::new();
         let driver = Library::open(libraries.driver());
         assert_ne!(driver.find(c"cuInit"), std::ptr::null());
         assert_eq!(look_up(libc::RTLD_DEFAULT, c"cuInit"), std::ptr::null());
+    });
+}
+
+#[test]
+fn a_library_that_loads_the_driver_in_its_own_functions_reaches_them() {
+    let shim = built("interpose_shim");
+    let test = "a_library_that_loads_the_driver_in_its_own_functions_reaches_them";
+    alone(test, &[("LD_PRELOAD", shim.as_os_str())], || {
+        let registered = gpu_leak_interpose::register(&table::TABLE);
+        assert_eq!(registered, Reach::EveryLookup);
+        let libraries = Libraries::new();
+        let driver = format!("-DDRIVER=\"{}\"", libraries.driver().display());
+        let path = libraries.compile("lazy.c", "liblazy.so", &[&driver]);
+        // The shim's functions precede those of the library, which is not in the global scope.
+        let lazy = Library::open(path);
+        for _ in 0..2 {
+            assert_eq!(lazy.call(c"initialises"), 100);
+            assert_eq!(lazy.call(c"allocates"), 102);
+        }
+        assert_eq!(table::INITS.load(Ordering::Relaxed), 2);
+        assert_eq!(table::ALLOCATIONS.load(Ordering::Relaxed), 2);
     });
 }
 

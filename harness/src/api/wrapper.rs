@@ -5,6 +5,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gpu_leak_interpose::uncancelled;
+
 use crate::device::exit;
 use crate::recursion_guard::{quiet, try_quiet};
 
@@ -32,6 +34,10 @@ pub(super) fn broken() -> bool {
 
 /// Runs `work` and returns whether it finished. A panic in it is caught, because it must not reach
 /// the driver or the caller.
+///
+/// A cancellation of the thread must not begin in `work` either. What reads or writes files there
+/// is [`uncancelled`]. To run all of `work` in this way would double the cost of a call. The driver's
+/// own calls that begin a cancellation still do.
 #[inline]
 fn unbroken(work: impl FnOnce()) -> bool {
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
@@ -91,7 +97,7 @@ pub(super) fn initialises() {
     if let Some(first) = BEFORE.get()
         && !IS_DONE.swap(true, Ordering::Relaxed)
     {
-        first();
+        uncancelled(first);
     }
 }
 

@@ -8,6 +8,8 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
+use gpu_leak_interpose::uncancelled;
+
 /// On every Linux system, the beginning and the end of a mapping are multiples of this size.
 pub(super) const PAGE: usize = 4096;
 
@@ -71,7 +73,7 @@ impl<'a> Mapping<'a> {
 
 /// Returns the text to pass to [`parse`]; empty if it is not available.
 pub(crate) fn of_this_process() -> String {
-    fs::read_to_string("/proc/self/maps").unwrap_or_default()
+    uncancelled(|| fs::read_to_string("/proc/self/maps").unwrap_or_default())
 }
 
 /// Returns the mappings in a text of this format, in the order of their addresses.

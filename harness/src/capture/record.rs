@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
+use gpu_leak_interpose::uncancelled;
 use serde::Serialize;
 
 use super::recording::{Line, RecordedEvent, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack};
@@ -99,7 +100,22 @@ fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     // the lines of both processes stay intact, and a reader can detect the problem.
     let file = through_no_link().append(true).create(true).open(path)?;
     file.set_len(0)?;
-    Ok(Box::new(file))
+    Ok(Box::new(Reopened(path.to_owned())))
+}
+
+/// The file of a recording, which is opened again for each write, because a program may close file
+/// descriptors that it did not open and then reuse their numbers.
+struct Reopened(PathBuf);
+
+impl Write for Reopened {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file = through_no_link().append(true).open(&self.0)?;
+        file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Describes this process and this machine. Initialises the driver if necessary.
@@ -243,7 +259,7 @@ impl Recorder {
                 waiting.extend(lines);
                 Ok(())
             }
-            (Ok(lines), RecordingOutput::Open(file)) => file.write_all(&lines),
+            (Ok(lines), RecordingOutput::Open(file)) => uncancelled(|| file.write_all(&lines)),
             (Ok(_), RecordingOutput::GaveUp(_)) => return,
         };
         if let Err(error) = written {
@@ -312,6 +328,21 @@ mod tests {
         create(&path).unwrap().write_all(b"a long line\n").unwrap();
         create(&path).unwrap().write_all(b"new\n").unwrap();
         assert_eq!(fs::read_to_string(path).unwrap(), "new\n");
+    }
+
+    /// A program may close every descriptor that it does not know, and reuse the number.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn no_descriptor_of_the_file_stays_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap().join("gpu.jsonl");
+        let mut file = create(&path).unwrap();
+        file.write_all(b"one line\n").unwrap();
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let leads_there = open.filter(|it| fs::read_link(it.path()).is_ok_and(|to| to == path));
+        assert_eq!(leads_there.count(), 0);
+        file.write_all(b"another\n").unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), "one line\nanother\n");
     }
 
     #[cfg(unix)]

@@ -5,6 +5,8 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use gpu_leak_interpose::uncancelled;
+
 use crate::ledger::event::ThreadNumber;
 use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, locked};
@@ -48,7 +50,7 @@ fn first_number() -> ThreadNumber {
     let _quiet = quiet();
     let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     NUMBER.set(new);
-    register(new, system_name());
+    register(new, uncancelled(system_name));
     ThreadNumber(new)
 }
 

@@ -14,9 +14,10 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gpu_leak_interpose::uncancelled;
 use rustc_hash::FxHashSet;
 
 use super::annotated::no_turn;
@@ -179,12 +180,14 @@ fn watch_this_program() {
 }
 
 fn at_first_use() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        if let Some(settings) = Settings::of_this_program() {
-            attach(&settings);
-        }
-    });
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+
+    // Another thread does not wait here, because it may hold a lock for which this one waits.
+    if !IS_DONE.swap(true, Ordering::Relaxed)
+        && let Some(settings) = Settings::of_this_program()
+    {
+        uncancelled(|| attach(&settings));
+    }
 }
 
 impl Attached {

@@ -8,52 +8,60 @@
 //! This is the only point at which a wrapper may wait for longer than a table access takes. A
 //! reading only calls the driver, but such a call may take long:
 //! [`synchronise`](super::synchronise) waits for all work of a context, and a thread that destroys
-//! a context or a pool at the same time then waits for that work as well. If a host function in a
-//! stream in turn waits for that thread, both are delayed.
+//! a context at the same time then waits for that work as well. The work may in turn wait for that
+//! thread, for example in a host function of a stream. So a destroy call waits only for a limited
+//! time and is then made although the reading goes on. No other reading begins before it has ended.
 
 use crate::sync::{Condvar, Mutex, PoisonError, locked};
 use std::time::Duration;
 
-/// How long a reading waits for destroy calls. A call that takes longer must itself be waiting for
-/// something.
+/// How long readings and destroy calls wait for each other. A call that takes longer must itself be
+/// waiting for something.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Guards contexts and the pools of devices.
-pub(crate) static CONTEXTS_AND_POOLS: Exclusion = Exclusion::new();
+/// Guards contexts.
+pub(crate) static CONTEXT_EXCLUSION: Exclusion = Exclusion::new();
+/// Guards pools that the program has created. Reading them never waits for work of a device.
+pub(crate) static POOL_EXCLUSION: Exclusion = Exclusion::new();
 /// Guards streams.
-pub(crate) static STREAMS: Exclusion = Exclusion::new();
+pub(crate) static STREAM_EXCLUSION: Exclusion = Exclusion::new();
 
 /// Keeps readings and destructions apart. At any time, any number of readings or any number of
-/// destructions may be in progress, but not both.
+/// destructions may be in progress. Both are only if a destruction has waited for too long.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
     in_progress: Mutex<InProgress>,
     changed: Condvar,
+    patience: Duration,
 }
 
 #[derive(Debug)]
 struct InProgress {
-    /// The number of readings or, if negative, of destructions.
-    count: i64,
+    /// The numbers of readings and of destructions.
+    counts: [usize; 2],
     /// How many threads wait for the other kind to end. They are counted because even a
     /// notification that wakes no thread costs a system call.
     waiting: usize,
 }
 
-/// A guard of an [`Exclusion`]. When it is dropped, it adds `END` to the count of the exclusion.
+/// A guard of an [`Exclusion`]. When it is dropped, one of those that `counts[KIND]` counts ends.
 #[derive(Debug)]
-pub(crate) struct Guard<const END: i64>(&'static Exclusion);
+pub(crate) struct Guard<const KIND: usize>(&'static Exclusion);
 
-/// A guard: while it exists, nothing that its [`Exclusion`] protects is destroyed.
-pub(crate) type Reading = Guard<-1>;
+const READING: usize = 0;
+const DESTRUCTION: usize = 1;
 
-/// A guard: while it exists, nothing that its [`Exclusion`] protects is read.
-pub(crate) type Destruction = Guard<1>;
+/// A guard: while it exists, nothing that its [`Exclusion`] protects is destroyed, unless the
+/// destroy call has waited for too long.
+pub(crate) type Reading = Guard<READING>;
 
-impl<const END: i64> Drop for Guard<END> {
+/// A guard: while it exists, no reading of what its [`Exclusion`] protects begins.
+pub(crate) type Destruction = Guard<DESTRUCTION>;
+
+impl<const KIND: usize> Drop for Guard<KIND> {
     fn drop(&mut self) {
         let mut in_progress = locked(&self.0.in_progress);
-        in_progress.count += END;
+        in_progress.counts[KIND] -= 1;
         let is_awaited = in_progress.waiting != 0;
         drop(in_progress);
         if is_awaited {
@@ -66,51 +74,66 @@ impl Exclusion {
     pub(crate) const fn new() -> Self {
         Self {
             in_progress: Mutex::new(InProgress {
-                count: 0,
+                counts: [0; 2],
                 waiting: 0,
             }),
             changed: Condvar::new(),
+            patience: PATIENCE,
         }
     }
 
     /// Begins a reading; `None` if a destroy call does not end in time. Look up handles only after
     /// this call, because handles whose destruction began earlier are then no longer in the ledger.
     pub(crate) fn read(&'static self) -> Option<Reading> {
+        self.begin()
+    }
+
+    /// Begins a destroy call, after waiting for the readings in progress. It is never `None`.
+    pub(crate) fn destroy(&'static self) -> Option<Destruction> {
+        self.begin()
+    }
+
+    fn begin<const KIND: usize>(&'static self) -> Option<Guard<KIND>> {
+        let others = |it: &InProgress| it.counts[1 - KIND] != 0;
         let mut in_progress = locked(&self.in_progress);
         // The clock is read only if there is something to wait for.
-        if in_progress.count < 0 {
+        if others(&in_progress) {
             in_progress.waiting += 1;
-            let waited = self
-                .changed
-                .wait_timeout_while(in_progress, PATIENCE, |it| it.count < 0);
-            let (waited, time) = waited.unwrap_or_else(PoisonError::into_inner);
-            in_progress = waited;
+            let (changed, patience) = (&self.changed, self.patience);
+            let waited = changed.wait_timeout_while(in_progress, patience, |it| others(it));
+            in_progress = waited.unwrap_or_else(PoisonError::into_inner).0;
             in_progress.waiting -= 1;
-            if time.timed_out() {
+            if KIND == READING && others(&in_progress) {
                 return None;
             }
         }
-        in_progress.count += 1;
+        in_progress.counts[KIND] += 1;
         Some(Guard(self))
-    }
-
-    /// Begins a destroy call, after waiting for the readings in progress.
-    pub(crate) fn destroy(&'static self) -> Destruction {
-        let mut in_progress = locked(&self.in_progress);
-        in_progress.waiting += 1;
-        let waited = self.changed.wait_while(in_progress, |it| it.count > 0);
-        let mut in_progress = waited.unwrap_or_else(PoisonError::into_inner);
-        in_progress.waiting -= 1;
-        in_progress.count -= 1;
-        Guard(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::Exclusion;
+
+    /// The thread that destroys something may have to go on before the reading can end.
+    #[test]
+    fn a_destruction_begins_although_a_reading_does_not_end() {
+        let exclusion: &'static Exclusion = Box::leak(Box::new(Exclusion {
+            patience: Duration::from_millis(1),
+            ..Exclusion::new()
+        }));
+        let reading = exclusion.read().unwrap();
+        let destruction = exclusion.destroy().unwrap();
+        assert!(exclusion.read().is_none(), "no other reading begins");
+        drop(reading);
+        assert!(exclusion.read().is_none(), "nor when the first one ends");
+        drop(destruction);
+        assert!(exclusion.read().is_some());
+    }
 
     #[test]
     fn a_destruction_waits_for_the_reading_in_progress() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::captures;
 use super::driver::{self, device_handle};
-use super::exclusion::CONTEXTS_AND_POOLS;
+use super::exclusion::CONTEXT_EXCLUSION;
 use crate::judge::{ContextLimits, DeviceUsage};
 use crate::ledger::{self, Kind, Layer, Place};
 use crate::recursion_guard::quiet;
@@ -30,7 +30,7 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
     if !READ.load(Ordering::Relaxed) || captures::active() {
         return Vec::new();
     }
-    let (Some(driver), Some(_reading)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
+    let (Some(driver), Some(_reading)) = (driver::get(), CONTEXT_EXCLUSION.read()) else {
         return Vec::new();
     };
     let ledger = ledger::live();

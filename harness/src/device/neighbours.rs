@@ -10,11 +10,8 @@ use std::path::Path;
 /// Returns the other processes that visibly use CUDA, in the form `4242 (python3)`. This searches
 /// `/proc`, which takes some milliseconds on a busy machine.
 pub(crate) fn that_use_cuda() -> Vec<String> {
-    that_have_open(
-        Path::new("/proc"),
-        std::process::id(),
-        Path::new("/dev/nvidia-uvm"),
-    )
+    let [processes, device] = ["/proc", "/dev/nvidia-uvm"].map(Path::new);
+    that_have_open(processes, std::process::id(), device)
 }
 
 /// Returns the processes listed in `processes`, except `own`, that have `device` open, sorted by

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use super::captures;
 use super::contexts::devices_in_use;
 use super::driver::{self, Driver, device_handle};
-use super::exclusion::CONTEXTS_AND_POOLS;
+use super::exclusion::{CONTEXT_EXCLUSION, POOL_EXCLUSION};
 use crate::judge::{LayerName, LayerUsage};
 use crate::ledger::{self, Place, PoolName};
 use crate::recursion_guard::quiet;
@@ -102,7 +102,8 @@ pub(crate) fn empty() -> bool {
 /// stay live during the call. Returns `None` if the driver cannot be called.
 fn with_pools<T>(body: impl FnOnce(&Driver, &[LivePool]) -> T) -> Option<T> {
     let _quiet = quiet();
-    let (driver, _reading) = (driver::get()?, CONTEXTS_AND_POOLS.read()?);
+    let driver = driver::get()?;
+    let _readings = (CONTEXT_EXCLUSION.read()?, POOL_EXCLUSION.read()?);
     let devices = devices_in_use();
     let explicit = explicit_pools();
     let of_device = |device, name, handle| LivePool {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use super::captures;
 use super::driver::{self, Driver, NOT_FOUND};
-use super::exclusion::{CONTEXTS_AND_POOLS, STREAMS};
+use super::exclusion::{CONTEXT_EXCLUSION, STREAM_EXCLUSION};
 use crate::judge::ContextError;
 use crate::ledger::event::CuResult;
 use crate::ledger::{self, ContextEntry, Kind, Record};
@@ -30,11 +30,19 @@ const GONE: [CuResult; 3] = [4, 201, 709];
 /// scope) and that are not being captured.
 pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
     let _quiet = quiet();
-    let (Some(driver), Some(_contexts)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
+    let Some(driver) = driver::get() else {
         return Vec::new();
     };
     let mut poisoned = Vec::new();
     for context in ledger::live().contexts() {
+        // While this waited for the previous context, others may have been destroyed.
+        let Some(_contexts) = CONTEXT_EXCLUSION.read() else {
+            break;
+        };
+        let is_same = |it: &ContextEntry| it.uid == context.uid;
+        if !ledger::live().contexts().iter().any(is_same) {
+            continue;
+        }
         let wait = || {
             if captures::active() || legacy_stream_is_blocked(driver) {
                 synchronise_streams(driver, &context, &own)
@@ -43,7 +51,8 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
             }
         };
         // SAFETY: the context is in the ledger, its destruction would have been intercepted, and no
-        // context is destroyed while `_contexts` exists.
+        // context is destroyed while `_contexts` exists. Only a destroy call that has waited for
+        // ten seconds does not wait for this one, because both might wait forever.
         let waited = unsafe { driver.in_context(context.handle, wait) };
         if let Err(error) = waited
             && is_poison(error)
@@ -76,17 +85,19 @@ fn synchronise_streams(
     context: &ContextEntry,
     own: impl Fn(&Record) -> bool,
 ) -> Result<(), CuResult> {
-    let Some(_streams) = STREAMS.read() else {
-        return Ok(());
-    };
     let streams = ledger::live().select(|record| {
         record.made.kind == Kind::Stream && record.made.context == context.uid && own(record)
     });
     for stream in streams {
-        let handle = stream.made.key.value();
-        // SAFETY: the stream is in the ledger, and no stream is destroyed while `_streams` exists.
+        let (key, handle) = (&stream.made.key, stream.made.key.value());
+        let Some(_streams) = STREAM_EXCLUSION.read() else {
+            break;
+        };
+        let is_there = ledger::live().get(key).is_some();
+        // SAFETY: the stream is in the ledger, and none is destroyed while `_streams` exists, as
+        // above.
         unsafe {
-            if driver.stream_is_capturing(handle) == Ok(0) {
+            if is_there && driver.stream_is_capturing(handle) == Ok(0) {
                 driver.synchronise_stream(handle)?;
             }
         }

@@ -81,14 +81,6 @@ mod condvar {
             self.0.wait(guard)
         }
 
-        pub(crate) fn wait_while<'a, T>(
-            &self,
-            guard: MutexGuard<'a, T>,
-            condition: impl FnMut(&mut T) -> bool,
-        ) -> LockResult<MutexGuard<'a, T>> {
-            self.0.wait_while(guard, condition)
-        }
-
         /// Never times out. A thread that waits forever is a deadlock, which the checker reports.
         pub(crate) fn wait_timeout_while<'a, T>(
             &self,

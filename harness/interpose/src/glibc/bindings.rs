@@ -145,9 +145,8 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
 fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
     // SAFETY: the object is loaded, and the name is a C string.
     let look_up = |handle| unsafe { next::dlsym()(handle, symbol.as_ptr()) };
-    let found = [libc::RTLD_DEFAULT, handle].map(look_up);
-    let found = found.into_iter().find(|found| !found.is_null());
-    found.unwrap_or(ptr::null_mut())
+    let [global, local] = [libc::RTLD_DEFAULT, handle].map(look_up);
+    if global.is_null() { local } else { global }
 }
 
 fn tell(object: &Object, symbol: &CStr, rebound: bool) {

@@ -11,10 +11,9 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
 use super::next::{self, Dlsym};
-use super::objects::object_of;
+use super::objects::while_open_at;
 use super::{bindings, flagging, registry};
 use crate::interface::Registration;
-use crate::loader::while_open;
 
 /// Looks up a symbol, with the contract and result of
 /// [`dlsym(3)`](https://man7.org/linux/man-pages/man3/dlsym.3.html).
@@ -110,11 +109,11 @@ fn real(
     };
     // The C library searches the global scope, and then the libraries loaded with the caller. If it
     // were called from here, it would treat this code as the caller.
+    let is_default = handle == libc::RTLD_DEFAULT;
     let beside_the_caller = || {
-        let map = object_of(caller).filter(|_| handle == libc::RTLD_DEFAULT)?;
-        // SAFETY: the caller's object is loaded, and its name is a C string.
-        let name = unsafe { CStr::from_ptr((*map).name) };
-        while_open(name, look_up).flatten()
+        is_default
+            .then(|| while_open_at(caller, look_up))
+            .flatten()?
     };
     let found = look_up(handle).or_else(beside_the_caller).ok_or(next)?;
     let Some(behind) = registry::behind_trampolines(found) else {

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::objects::{self, Object};
+use super::pthread::uncancelled;
 use super::{next, process};
 use crate::interface::{CLEARED, FreedBlock, HeapWatch, function};
 
@@ -169,25 +170,14 @@ fn nothing_in_forked_children() {
     });
 }
 
-unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-}
-
 /// Calls the watcher without side effects for the caller: `malloc` and `free` are not cancellation
 /// points, and `free` keeps `errno`.
 fn unnoticed<T>(call: impl FnOnce() -> T) -> T {
-    /// `PTHREAD_CANCEL_DISABLE`.
-    const DISABLED: c_int = 1;
-
-    let mut before = 0;
-    // SAFETY: both calls only change the state of this thread, and the address of its error number
-    // is valid as long as the thread lives.
+    // SAFETY: the address of this thread's error number is valid as long as the thread lives.
     unsafe {
         let number = libc::__errno_location();
         let error = *number;
-        pthread_setcancelstate(DISABLED, &raw mut before);
-        let result = call();
-        pthread_setcancelstate(before, ptr::null_mut());
+        let result = uncancelled(call);
         *number = error;
         result
     }

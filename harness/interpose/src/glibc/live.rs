@@ -199,7 +199,7 @@ mod tests {
     use std::ptr;
 
     use super::{add, live, lock, remove};
-    use crate::{set_token, token};
+    use crate::{set_token, token, visit_objects};
 
     extern "C" fn ends(_: *mut c_void) -> *mut c_void {
         ptr::without_provenance_mut(usize::try_from(token()).unwrap_or(0))
@@ -218,14 +218,20 @@ mod tests {
         result.addr()
     }
 
+    /// The fork also happens while the loader's lock for visits is held, which stays locked in the
+    /// child.
     #[test]
     fn a_child_forked_while_the_counts_are_in_use_starts_and_ends_threads() {
         let before = set_token(21);
         assert_eq!(token_of_a_thread(), 21);
         add(22);
         let held = lock();
-        // SAFETY: the child starts a thread, waits for it and ends.
-        let child = unsafe { libc::fork() };
+        let mut child = -1;
+        visit_objects(|_| {
+            // SAFETY: the child starts a thread, waits for it and ends.
+            child = unsafe { libc::fork() };
+            false
+        });
         if child == 0 {
             // SAFETY: the call requests a signal that ends the child.
             unsafe { libc::alarm(10) };

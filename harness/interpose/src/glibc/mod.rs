@@ -17,4 +17,4 @@ pub use live::{is_starting, live, marked_threads, started_without_token};
 pub use next::real_symbol;
 pub use objects::libraries_elsewhere;
 pub use process::{bindings_past_us, missed_calls, register, wrapper_by_address};
-pub use pthread::{before_next_thread, mark_threads, set_token};
+pub use pthread::{before_next_thread, mark_threads, set_token, uncancelled};

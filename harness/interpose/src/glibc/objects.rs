@@ -11,8 +11,12 @@ use std::{iter, ptr};
 use super::next;
 use crate::loader::{segments, visit_objects, while_open};
 
+/// Makes `dladdr1` return the symbol to which the address belongs as well.
+const RTLD_DL_SYMENT: c_int = 1;
 /// Makes `dladdr1` return the object as well.
 const RTLD_DL_LINKMAP: c_int = 2;
+/// The type of a symbol that is a variable.
+const STT_OBJECT: u8 = 1;
 
 /// The first fields of glibc's `struct link_map`. A handle from `dlopen` points to this structure
 /// as well.
@@ -26,11 +30,35 @@ pub(crate) struct LinkMap {
 
 /// Returns the loaded object that contains `address`.
 pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
-    let mut info = MaybeUninit::uninit();
-    let mut map = ptr::null_mut();
+    let map = found_at(address, RTLD_DL_LINKMAP).cast::<LinkMap>();
+    (!map.is_null()).then_some(map)
+}
+
+/// Whether an exported variable is at this address. Some libraries have variables with the names of
+/// functions, in which they store the addresses of these functions.
+pub(crate) fn is_variable(address: *const c_void) -> bool {
+    let symbol = found_at(address, RTLD_DL_SYMENT).cast::<libc::Elf64_Sym>();
+    // SAFETY: the pointer is null or that of a symbol of the object, which is loaded.
+    unsafe { symbol.as_ref() }.is_some_and(|symbol| symbol.st_info & 0xf == STT_OBJECT)
+}
+
+/// Returns what `what` requests about the object that contains `address`; null if there is none.
+fn found_at(address: *const c_void, what: c_int) -> *const c_void {
+    let (mut info, mut found) = (MaybeUninit::uninit(), ptr::null_mut());
     // SAFETY: both results are writable, and any address may be queried.
-    let found = unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
-    (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
+    unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut found, what) };
+    found
+}
+
+/// Calls `body` with a handle of the loaded object that contains `address`; `None` if there is no
+/// such object. The caller makes sure that the object stays loaded.
+pub(crate) fn while_open_at<T>(
+    address: *const c_void,
+    body: impl FnOnce(*mut c_void) -> T,
+) -> Option<T> {
+    // SAFETY: the object is loaded, and its name is a C string.
+    let name = object_of(address).map(|map| unsafe { CStr::from_ptr((*map).name) });
+    while_open(name?, body)
 }
 
 /// Returns the loaded object that contains this copy of the crate.

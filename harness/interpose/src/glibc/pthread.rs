@@ -7,12 +7,12 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::live;
 use super::next::behind;
-use super::objects::object_of;
+use crate::loader::{segments, visit_objects};
 use crate::threads::{TOKEN, token};
 
 /// Stands for the threads of drivers in the counts. No thread has this value as its token.
@@ -92,26 +92,40 @@ unsafe extern "C" fn pthread_create(
 }
 
 /// The prefixes of the file names of GPU drivers: NVIDIA's, AMD's and Mesa's.
-const DRIVERS: [&[u8]; 7] = [
-    b"libnvidia-",
-    b"libcuda.so",
-    b"libGLX_nvidia.so",
-    b"libEGL_nvidia.so",
-    b"libvulkan_",
-    b"libgallium",
-    b"amdvlk",
-];
+const DRIVERS: &str =
+    "libnvidia- libcuda.so libGLX_nvidia.so libEGL_nvidia.so libvulkan_ libgallium amdvlk";
 
 /// Whether a thread works for a driver. A thread does so if its first function is in a driver's
 /// library.
+///
+/// The objects are visited rather than asked for by `dladdr`, which would wait for constructors: the
+/// loader holds a lock while it calls them. Most threads of a process begin with one of a few
+/// functions, so what is known about these is kept: a visit takes another lock, and if a thread
+/// forks the process in the meantime, that lock stays locked in the child.
 fn is_drivers(routine: Routine) -> bool {
-    let Some(object) = object_of(routine as *const c_void) else {
+    static NOT_DRIVERS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
+
+    let address = routine as usize;
+    let known = &NOT_DRIVERS[address / 16 % NOT_DRIVERS.len()];
+    // In a forked child, nothing is counted, and the lock may be locked.
+    if known.load(Ordering::Relaxed) == address || live::is_forked() {
         return false;
-    };
-    // SAFETY: the object is loaded, because its code is about to run, and its name is a C string.
-    let path = unsafe { CStr::from_ptr((*object).name) }.to_bytes();
-    let file = path.rsplit(|letter| *letter == b'/').next();
-    file.is_some_and(|file| DRIVERS.iter().any(|driver| file.starts_with(driver)))
+    }
+    let mut is_drivers = false;
+    visit_objects(|object| {
+        let mut parts = segments(object).filter(|(kind, ..)| *kind == libc::PT_LOAD);
+        let is_in = parts.any(|(.., range)| range.contains(&address));
+        if is_in {
+            // SAFETY: the object stays loaded during the visit, and its name is a C string.
+            let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_bytes();
+            let file = path.rsplit(|letter| *letter == b'/').next().unwrap_or(path);
+            let mut drivers = DRIVERS.split(' ');
+            is_drivers = drivers.any(|driver| file.starts_with(driver.as_bytes()));
+        }
+        !is_in
+    });
+    known.store(if is_drivers { 0 } else { address }, Ordering::Relaxed);
+    is_drivers
 }
 
 /// The first function of a thread that inherits.
@@ -178,6 +192,26 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
         let next: Option<Detach> = behind(&NEXT, c"pthread_detach");
         next.map_or(libc::ESRCH, |next| next(thread))
     }
+}
+
+/// Runs `work` without cancelling this thread in the meantime. Rust code cannot be unwound by a
+/// cancellation: the process would abort. Functions such as `read`, `write` and `sleep` begin one
+/// if it has been requested, while few functions that the program calls do so. `work` should not
+/// panic, because the thread could then not be cancelled any more.
+pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+    /// `PTHREAD_CANCEL_DISABLE`.
+    const DISABLED: c_int = 1;
+
+    let mut before = 0;
+    // SAFETY: the call changes only the state of this thread, and `before` is writable.
+    unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
+    let result = work();
+    // SAFETY: as above. The previous state is not requested.
+    unsafe { pthread_setcancelstate(before, ptr::null_mut()) };
+    result
 }
 
 /// Sets this thread's token and returns the previous one.

@@ -22,7 +22,7 @@ use std::{ptr, slice};
 
 use super::flagging;
 use super::next::{self, Dlsym};
-use super::objects::{LinkMap, object_of};
+use super::objects::{LinkMap, is_variable, object_of};
 use crate::interface::{Registration, Slot, Trampolines, WatchedFunction};
 use crate::loader::symbol_of;
 
@@ -78,13 +78,11 @@ impl Table {
 
 /// Stores `target`, which is `real` or forwards to it, unless the slot holds something that does
 /// not forward to `real`. Returns whether the slot now holds `target`.
-fn fill(slot: &Slot, target: *const (), real: *const ()) -> bool {
+fn fill(Slot(content): &Slot, target: *const (), real: *const ()) -> bool {
     let may_be = |before: *mut ()| {
         (before.is_null() || before.cast_const() == real).then_some(target.cast_mut())
     };
-    let put = slot
-        .0
-        .fetch_update(Ordering::AcqRel, Ordering::Relaxed, may_be);
+    let put = content.fetch_update(Ordering::AcqRel, Ordering::Relaxed, may_be);
     put.is_ok() || put == Err(target.cast_mut())
 }
 
@@ -150,7 +148,7 @@ pub(crate) fn is_wanted(name: &CStr) -> bool {
 pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     let bytes = name.to_bytes();
     let having = || tables().filter(|table| table.named(bytes).next().is_some());
-    if is_ours(real) {
+    if is_ours(real) || is_variable(real.cast()) {
         return real;
     }
     // The tables are not collected first, so that a table that a callback registers is searched as
@@ -297,7 +295,7 @@ pub(crate) fn keep_loaded(function: *const ()) {
     let Some(object) = object_of(function.cast()) else {
         return;
     };
-    if KEPT.swap(object.cast_mut(), Ordering::Relaxed) != object.cast_mut() {
+    if KEPT.load(Ordering::Acquire) != object.cast_mut() {
         // SAFETY: the object contains the function, so it is loaded, and its name is a C string.
         unsafe {
             let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
@@ -305,5 +303,7 @@ pub(crate) fn keep_loaded(function: *const ()) {
                 libc::dlerror();
             }
         }
+        // Another thread that finds this value searches the object, so it must be open by then.
+        KEPT.store(object.cast_mut(), Ordering::Release);
     }
 }

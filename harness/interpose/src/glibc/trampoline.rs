@@ -5,17 +5,20 @@
 //! first, the entry leads to code that finds the function. Afterwards, it leads to the wrapper or,
 //! while no table has the function, to the function itself.
 //!
-//! If there is no driver, there is no function either. The caller then gets the error code of
-//! CUDA's stub library, and `dlsym` does not return the symbol.
+//! If there is no driver, there is no function either. The caller then gets an error, such as the
+//! code of CUDA's stub library, and `dlsym` does not return the symbol.
 #![expect(unsafe_code, reason = "defines functions whose signatures are unknown")]
 
 use std::arch::{asm, naked_asm};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
+use super::objects::{object_of, own_object, while_open_at};
 use super::{next, process};
 use crate::interface::{Trampoline, Trampolines};
+use crate::loader::while_open;
 
 /// Defines the named functions of a library and collects them for
 /// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Use this only in a
@@ -105,7 +108,7 @@ unsafe extern "C" fn unresolved() {
         "movups [rsp], xmm0; movups [rsp + 16], xmm1; movups [rsp + 32], xmm2",
         "movups [rsp + 48], xmm3; movups [rsp + 64], xmm4; movups [rsp + 80], xmm5",
         "movups [rsp + 96], xmm6; movups [rsp + 112], xmm7",
-        "mov rdi, r11; call {resolve}; mov r11, rax",
+        "mov rdi, r11; mov rsi, [rbp + 8]; call {resolve}; mov r11, rax",
         "movups xmm0, [rsp]; movups xmm1, [rsp + 16]; movups xmm2, [rsp + 32]",
         "movups xmm3, [rsp + 48]; movups xmm4, [rsp + 64]; movups xmm5, [rsp + 80]",
         "movups xmm6, [rsp + 96]; movups xmm7, [rsp + 112]; add rsp, 136",
@@ -119,7 +122,7 @@ unsafe extern "C" fn unresolved() {
         ".cfi_offset x29, -224; .cfi_offset x30, -216; str x8, [sp, #80]",
         "stp x0, x1, [sp, #16]; stp x2, x3, [sp, #32]; stp x4, x5, [sp, #48]; stp x6, x7, [sp, #64]",
         "stp q0, q1, [sp, #96]; stp q2, q3, [sp, #128]; stp q4, q5, [sp, #160]; stp q6, q7, [sp, #192]",
-        "mov x0, x16; bl {resolve}; mov x16, x0; ldr x8, [sp, #80]",
+        "mov x0, x16; mov x1, x30; bl {resolve}; mov x16, x0; ldr x8, [sp, #80]",
         "ldp x0, x1, [sp, #16]; ldp x2, x3, [sp, #32]; ldp x4, x5, [sp, #48]; ldp x6, x7, [sp, #64]",
         "ldp q0, q1, [sp, #96]; ldp q2, q3, [sp, #128]; ldp q4, q5, [sp, #160]; ldp q6, q7, [sp, #192]",
         "ldp x29, x30, [sp], #224; .cfi_def_cfa sp, 0; br x16; .cfi_endproc",
@@ -127,41 +130,46 @@ unsafe extern "C" fn unresolved() {
     );
 }
 
-/// Finds and returns the target to which a trampoline jumps from now on.
-extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
-    // SAFETY: all names are C strings. The library is used only if it is loaded, and it stays
-    // loaded, because the caller is linked to it.
-    let real = unsafe {
-        let mut real = behind_us(ptr::null_mut(), entry.name);
-        if real.is_null() {
-            let library = libc::dlopen(entry.library, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if !library.is_null() {
-                real = next::dlsym()(library, entry.name);
-            }
-        }
-        real
+/// Finds the function for a trampoline that was called with the return address `caller`. The
+/// trampoline jumps to it from now on, unless the function belongs to the caller.
+extern "C" fn resolve(entry: &'static Trampoline, caller: *const c_void) -> *const () {
+    // SAFETY: the names in a trampoline are C strings.
+    let (name, library) = unsafe { (CStr::from_ptr(entry.name), CStr::from_ptr(entry.library)) };
+    let is_found = |found: &*mut c_void| !found.is_null();
+    // SAFETY: the handle is that of a loaded object.
+    let look_up = |handle| Some(unsafe { next::dlsym()(handle, entry.name) }).filter(is_found);
+    // SAFETY: the first parameter is ignored.
+    let real = Some(unsafe { behind_us(ptr::null_mut(), entry.name) }).filter(is_found);
+    // The library is used only if it is loaded, and it stays loaded, because the caller is linked
+    // to it.
+    let Some(real) = real.or_else(|| while_open(library, look_up)?) else {
+        // A library that loads the driver lazily may itself define the function. If the library is
+        // not in the global scope, its own call reaches the trampoline.
+        let own = while_open_at(caller, look_up).flatten();
+        let own = own.filter(|own| object_of(*own) != own_object());
+        return own.map_or(absent(name.to_bytes()), |own| own.cast_const().cast());
     };
-    if real.is_null() {
-        return no_driver as *const ();
-    }
-    let before = entry.target.load(Ordering::Acquire);
-    // SAFETY: the name of a trampoline is a C string, and `real` is the driver's function with this
-    // name.
-    let target = unsafe {
-        let name = CStr::from_ptr(entry.name);
-        process::wrapper_by_address(name, real.cast_const().cast(), Some(name))
-    };
+    let before = entry.target.load(Acquire);
+    // SAFETY: `real` is the driver's function with this name.
+    let target = unsafe { process::wrapper_by_address(name, real.cast_const().cast(), Some(name)) };
     // If a table with a wrapper has been registered in the meantime, the target is not stored.
-    let _ = entry.target.compare_exchange(
-        before,
-        target.cast_mut(),
-        Ordering::AcqRel,
-        Ordering::Relaxed,
-    );
+    let _ = entry
+        .target
+        .compare_exchange(before, target.cast_mut(), AcqRel, Relaxed);
     target
 }
 
-/// `CUDA_ERROR_STUB_LIBRARY`.
-extern "C" fn no_driver() -> c_int {
-    34
+/// Returns a function that tells its caller that there is no driver.
+fn absent(name: &[u8]) -> *const () {
+    extern "C" fn returns<const RESULT: isize>() -> isize {
+        RESULT
+    }
+    match (name.starts_with(b"vk"), name.ends_with(b"ProcAddr")) {
+        // `CUDA_ERROR_STUB_LIBRARY`
+        (false, _) => returns::<34> as *const (),
+        // A null pointer to a function.
+        (true, true) => returns::<0> as *const (),
+        // `VK_ERROR_INITIALIZATION_FAILED`
+        (true, false) => returns::<-3> as *const (),
+    }
 }

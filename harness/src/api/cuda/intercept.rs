@@ -28,7 +28,7 @@ use super::listener::Listener;
 use super::{graphs, state};
 use crate::api::wrapper::{initialises, reported};
 use crate::capture::caller_without_stack;
-use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction};
+use crate::device::exclusion::{CONTEXT_EXCLUSION, Destruction};
 use crate::device::{captures, driver};
 use crate::ledger::event::{CuResult, Event, Space, Ticket};
 use crate::ledger::{self, Kind};
@@ -103,7 +103,7 @@ impl Intercepted<BegunDriverCall> for Call {
             Self::RetainsPrimary(_, device) => begun._turn = PrimaryTurn::at(*device),
             Self::ReleasesPrimary(device, _) => {
                 begun._turn = PrimaryTurn::at(*device);
-                begun._destruction = Some(CONTEXTS_AND_POOLS.destroy());
+                begun._destruction = CONTEXT_EXCLUSION.destroy();
             }
             // Most launches do not allocate or free memory. For them, this costs only one load.
             Self::Launches(exec) if listener.ledger.knows_graph_memory() => {

@@ -1,7 +1,6 @@
 //! What is known about the driver of this process: whether it was initialised, and whether there
 //! are two drivers.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::wrapper;
@@ -28,12 +27,17 @@ pub(super) fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
 }
 
+/// Prepares for a call of the program. Several threads may do so at the same time. None of them
+/// waits for another, because one that waits for the loader's lock may be waiting for a thread that
+/// runs a constructor and calls the driver.
 pub(super) fn prepare() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+
+    if !IS_DONE.load(Ordering::Acquire) {
         exit::install();
         driver::find();
-    });
+        IS_DONE.store(true, Ordering::Release);
+    }
 }
 
 /// Whether the program has initialised the driver in an intercepted call.

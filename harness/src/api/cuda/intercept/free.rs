@@ -7,7 +7,9 @@ use crate::api::cuda::listener::Listener;
 use crate::api::cuda::numbered;
 use crate::capture::{freeing_caller, stack};
 use crate::device::captures;
-use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREAMS};
+use crate::device::exclusion::{
+    CONTEXT_EXCLUSION, Destruction, Exclusion, POOL_EXCLUSION, STREAM_EXCLUSION,
+};
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Key, Space, StackId, Ticket};
 
@@ -69,7 +71,7 @@ impl Listener<'_> {
         };
         // This happens after the record has left the ledger, so that a later reading does not find
         // the record.
-        begun._destruction = exclusion(call.space).map(Exclusion::destroy);
+        begun._destruction = exclusion(call.space).and_then(Exclusion::destroy);
         if let (Space::Handle(Kind::Context), Share::Whole) = (call.space, call.share) {
             begun.ending = self.contexts.end(|it| it.handle == key.value());
         }
@@ -129,8 +131,9 @@ impl Listener<'_> {
 /// Returns the lock that keeps readings of such objects apart from their destruction.
 fn exclusion(space: Space) -> Option<&'static Exclusion> {
     match space {
-        Space::Handle(Kind::Context | Kind::GreenContext | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),
-        Space::Handle(Kind::Stream) => Some(&STREAMS),
+        Space::Handle(Kind::Context | Kind::GreenContext) => Some(&CONTEXT_EXCLUSION),
+        Space::Handle(Kind::Pool) => Some(&POOL_EXCLUSION),
+        Space::Handle(Kind::Stream) => Some(&STREAM_EXCLUSION),
         _ => None,
     }
 }

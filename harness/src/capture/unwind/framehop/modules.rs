@@ -4,8 +4,9 @@
 //! loaded or unloaded since. Modules that are loaded when the program starts stay loaded as long as
 //! the process runs, so their tables are used in place. Modules that are loaded later may be
 //! unloaded at any time. They are not kept loaded, because unloading may run code of the program;
-//! instead, their tables are copied while the loader's lock is held.
+//! instead, their tables are copied while the loader's lock is held. Lists share these copies.
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::ops::Range;
 use std::ptr;
@@ -13,6 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::device::dl::{self, Changes};
+use crate::sync::locked;
 
 use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
@@ -159,7 +161,7 @@ unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<
         (index_bytes, frames_bytes)
     } else {
         let used = length_of_frames(frames_bytes);
-        (leaked(index_bytes), leaked(&frames_bytes[..used]))
+        (copy_of(index_bytes), copy_of(&frames_bytes[..used]))
     };
     let sections = ExplicitModuleSectionInfo {
         base_svma: start,
@@ -178,8 +180,19 @@ unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<
     ))
 }
 
-fn leaked(bytes: &[u8]) -> ModuleBytes {
-    Box::leak(bytes.into())
+/// Returns a copy of a table, which is never freed. A program may load hundreds of libraries one
+/// after another, and each new list contains the tables of all of them. So a table that an earlier
+/// list has copied is not copied again.
+fn copy_of(bytes: &[u8]) -> ModuleBytes {
+    static COPIES: Mutex<BTreeSet<ModuleBytes>> = Mutex::new(BTreeSet::new());
+
+    let mut copies = locked(&COPIES);
+    if let Some(copy) = copies.get(bytes) {
+        return copy;
+    }
+    let copy = Box::leak(bytes.into());
+    copies.insert(copy);
+    copy
 }
 
 /// Returns the offset of `.eh_frame` from the start of `.eh_frame_hdr`, whose bytes are `index`.

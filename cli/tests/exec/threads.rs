@@ -1,0 +1,25 @@
+//! Tests programs whose threads would wait for each other, or end, inside the harness.
+
+use gpu_leak_tests::fake::Fake;
+
+use super::{compiled_from, program, ran, ran_with};
+
+/// The loader holds its lock while it calls constructors, so a thread that holds another lock must
+/// not wait for that one.
+#[test]
+fn a_constructor_may_call_the_driver_during_the_first_call_of_another_thread() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = ["-shared", "-fPIC", "-DCONSTRUCTOR", "-DFUNCTION=creates"];
+    let library = compiled_from("library.c", directory.path(), "libconstructor.so", &options);
+    let words = ["calls-from-a-constructor".as_ref(), library.as_os_str()];
+    let ran = ran_with(&Fake::new(), &[], program(), &words);
+    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
+}
+
+/// The driver's functions for memory are no points at which a thread is cancelled, so neither may
+/// the files be that the harness reads and writes in these calls.
+#[test]
+fn a_thread_is_not_cancelled_inside_a_call_to_the_driver() {
+    let ran = ran(&Fake::new(), &[], "cancels-a-thread");
+    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
+}
