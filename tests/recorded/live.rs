@@ -120,8 +120,9 @@ fn a_replay_judges_every_program_alike() {
 /// the processes of two others, another harness records into the same file. One is about scopes,
 /// whose reports are in no run file. The warm-up of two fails, which is never judged. One fails only
 /// through a block inside it, whose own report is judged alike.
-const NOT_JUDGED_ALIKE: [&str; 8] = [
+const NOT_JUDGED_ALIKE: [&str; 9] = [
     "boundary::blind::one_scope_after_another",
+    "boundary::contexts::allows_a_block_s_memory_that_the_context_frees",
     "boundary::copies::comes_after_its_plugin",
     "boundary::copies::has_a_plugin_that_checks",
     "boundary::failures::breaks_as_it_warms_up",
