@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use gpu_leak_check::__command::is_recording;
 use gpu_leak_check::ledger::Place;
 use gpu_leak_check::recording;
-use gpu_leak_check::report::check_report::{CheckStatus, Reason, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Reason, Report};
 use gpu_leak_check::report::run_file::{
     self, Attempt, Began, Environment, Header, Late, ProcessSnapshot, RunFile, Unowned,
 };
@@ -198,6 +198,7 @@ impl Run {
         {
             file.reports.push(last_snapshot(snapshot));
         }
+        pass_blocks_of_passed_tests(&mut file.reports);
         self.processes.push(Process {
             binary: binary(path),
             file,
@@ -321,6 +322,27 @@ fn replay(path: &Path) -> io::Result<RunFile> {
 fn tests(began: &[Began]) -> String {
     let tests: Vec<_> = began.iter().map(|began| began.test.as_str()).collect();
     test_names(&tests, 5)
+}
+
+/// Lets the blocks of a process pass if they failed, but the check around them did not: the test
+/// caught or expected their panics, and what they left was judged again. A process writes the report
+/// of a block before that of the check around it.
+fn pass_blocks_of_passed_tests(reports: &mut [Report]) {
+    for at in (0..reports.len()).rev() {
+        let (block, later) = reports[at..].split_first_mut().expect("it is in range");
+        let is_around = |it: &&mut Report| {
+            let rest = block.test.strip_prefix(&*it.test);
+            rest.is_some_and(|rest| rest.starts_with(": "))
+        };
+        if let Some(around) = later.iter_mut().find(is_around)
+            && block.outcome == Some(Outcome::Fail)
+            && around
+                .outcome
+                .is_some_and(|outcome| outcome != Outcome::Fail)
+        {
+            block.outcome = Some(Outcome::Pass);
+        }
+    }
 }
 
 /// Returns the last snapshot of a process that was killed, as the report of an aborted check.

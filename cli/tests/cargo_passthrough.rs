@@ -161,6 +161,18 @@ fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summed_up() {
 }
 
 #[test]
+fn a_leak_fails_the_command_although_cargo_knows_nothing_of_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |test| call(with_cargo(directory.path(), test, 0).arg("test"));
+    let leaked = run("keeps_a_tensor");
+    assert_eq!(leaked.code, Some(1), "{leaked:?}");
+    // A failure that the test caught is not one of the test.
+    let caught = run("catches_a_block_that_fails");
+    assert_eq!(caught.code, Some(0), "{caught:?}");
+    assert!(caught.stdout.contains("1 clean, 1 leaked"), "{caught:?}");
+}
+
+#[test]
 fn the_file_can_make_every_run_strict() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = directory.path().join("gpu-leak-check.toml");

@@ -2,12 +2,13 @@
 
 use std::env;
 use std::mem::forget;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use gpu_leak_check::observe::Source;
-use gpu_leak_check::{Place, gpu_leak_check};
+use gpu_leak_check::{Check, Place, gpu_leak_check};
 use gpu_leak_kernels::{Device, Result, Tensor};
 
 #[gpu_leak_check]
@@ -44,6 +45,21 @@ fn keeps_more_each_round() -> Result<()> {
 fn takes_too_much() -> Result<()> {
     let device = Device::embedded()?;
     Tensor::zeros([2048], &device)?;
+    Ok(())
+}
+
+/// The test expects that its block fails.
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn catches_a_block_that_fails() -> Result<()> {
+    let device = Device::embedded()?;
+    let block = || {
+        Check::new("step")
+            .confirm(false)
+            .run(|| Tensor::zeros([256], &device))
+    };
+    assert!(panic::catch_unwind(AssertUnwindSafe(block)).is_err());
     Ok(())
 }
 

@@ -54,11 +54,11 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
         Denied::say_notes(&overview, &asked.judging)?;
     }
     Ok(match code {
-        // A test that ends its process with code 0 hides the failures of the other tests in the
-        // process from cargo.
-        0 if !overview.aborted.is_empty() => asked.judging.code(Exit::Findings),
+        // cargo does not know that a child process of a test has failed, nor a test in a process
+        // that another test ended with code 0.
+        0 if overview.has_findings() => asked.judging.code(Exit::Findings),
         0 if !overview.has_measured() => asked.judging.code(exit_without_checks(&denied)?),
-        0 => asked.judging.code(denied.exit()),
+        0 => asked.judging.code(denied.exit_of(&overview)),
         code => code,
     })
 }
