@@ -6,6 +6,7 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::support::{CliOutput, call, command};
 
@@ -34,18 +35,27 @@ fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
 
 /// Runs `cargo gpu-leak test WORDS` over these tests.
 fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> CliOutput {
+    tested_in(&mut command(), tests, configuration, words)
+}
+
+/// Like [`tested`], with this command, which may have further variables.
+fn tested_in(
+    command: &mut Command,
+    tests: &[&str],
+    configuration: &str,
+    words: &[&str],
+) -> CliOutput {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
     let file = directory.join("gpu-leak-check.toml");
     fs::write(&file, configuration).expect("a file");
-    let mut command = command();
     command
         .arg("test")
         .args(words)
         .env("CARGO", cargo_that_runs_each(directory, tests))
         .env("GPU_LEAK_CHECK_OUTPUT", directory.join("runs"))
         .env("GPU_LEAK_CHECK_CONFIG", &file);
-    call(&mut command)
+    call(command)
 }
 
 /// Returns the sentences about what is denied, in alphabetical order.
@@ -100,6 +110,25 @@ fn each_blind_test_alone_passes_unless_strict_is_given() {
         assert_eq!(lax.code, Some(expected), "{test}: {lax:?}");
         let strict = tested(&[test, "gives_back"], "", &["--strict"]);
         assert_eq!(strict.code, Some(code), "{test}: {strict:?}");
+    }
+}
+
+/// nextest runs each test in its own process.
+#[test]
+fn a_test_without_the_attribute_is_denied_and_an_excluded_one_is_not() {
+    for nextest in [false, true] {
+        let mut command = command();
+        if nextest {
+            command.env("NEXTEST", "1");
+        }
+        let tests = ["allocates_beside_a_check", "is_excluded", "gives_back"];
+        let strict = tested_in(&mut command, &tests, "", &["--strict"]);
+        let [unchecked] = &denied(&strict)[..] else {
+            panic!("nextest: {nextest}\n{strict:?}");
+        };
+        let expected = "unchecked: planted::allocates_beside_a_check of ";
+        assert!(unchecked.starts_with(expected), "{unchecked}");
+        assert_eq!(strict.code, Some(1), "{strict:?}");
     }
 }
 

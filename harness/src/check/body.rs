@@ -10,6 +10,7 @@ use std::thread;
 use gpu_leak_interpose as threads;
 
 use super::scopes::token::Token;
+use crate::capture::thread::begins_a_check;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
 
@@ -105,6 +106,10 @@ fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> Exi
     let token = Token::set(scope);
     let thread = thread.name(name.to_owned()).spawn(move || {
         threads::set_token(u64::from(scope.0));
+        if scope == ScopeId::NONE {
+            // A test that its attribute excludes is not reported as one without the attribute.
+            begins_a_check();
+        }
         body()
     });
     drop(token);

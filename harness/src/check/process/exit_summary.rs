@@ -7,7 +7,7 @@ use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::capture::thread;
 use crate::check::scopes::hooks;
 use crate::check::scopes::open::process;
-use crate::check::turn::concurrency;
+use crate::check::turn::{child, concurrency};
 use crate::device::exit;
 use crate::device::start::BeforeFirstThread;
 use crate::judge::Amount;
@@ -126,7 +126,8 @@ inventory::submit!(BeforeFirstThread(watch_unchecked_tests));
 /// In a test program with checked tests, watches the other tests from the beginning. Tests that run
 /// unchecked and create something are listed at the end and in the run file.
 fn watch_unchecked_tests() {
-    if registry::cases().is_empty() || concurrency::is_isolated() {
+    // Everything in the process of an isolated test is judged.
+    if registry::cases().is_empty() || child::permit().is_some() {
         return;
     }
     observe::listen();
