@@ -17,6 +17,10 @@ pub(crate) const CONFIG: &str = "gpu-leak-check.toml";
 pub(crate) struct Workspace {
     workspace_root: PathBuf,
     target_directory: PathBuf,
+    #[serde(default)]
+    workspace_members: Vec<String>,
+    #[serde(default)]
+    workspace_default_members: Vec<String>,
 }
 
 impl Workspace {
@@ -36,6 +40,18 @@ impl Workspace {
         serde_json::from_slice(&output.stdout).map_err(|why| {
             Failure::usage(format!("cannot parse the output of cargo metadata: {why}"))
         })
+    }
+
+    /// Whether cargo runs the tests of only some members here, unless its arguments name them: those
+    /// of the package of the working directory, or the default members.
+    pub(crate) fn is_in_part(&self) -> bool {
+        let here = env::current_dir().unwrap_or_default();
+        let mut manifests = here
+            .ancestors()
+            .filter(|it| it.join("Cargo.toml").is_file());
+        let is_at_root = manifests.next() == Some(&self.workspace_root);
+        let (all, default) = (&self.workspace_members, &self.workspace_default_members);
+        all.len() > 1 && !(is_at_root && default.len() == all.len())
     }
 
     /// Returns the directory in which the checks of this workspace create a directory for each run.

@@ -52,6 +52,8 @@ fn tested_in(
     command
         .arg("test")
         .args(words)
+        // The tests of this program run in the directory of their package.
+        .arg("--workspace")
         .env("CARGO", cargo_that_runs_each(directory, tests))
         .env("GPU_LEAK_CHECK_OUTPUT", directory.join("runs"))
         .env("GPU_LEAK_CHECK_CONFIG", &file);
@@ -277,4 +279,36 @@ fn a_package_s_own_file_is_judged_in_a_run_of_its_workspace() {
         assert_eq!(denied(&reported), expected, "{reported:?}");
         assert_eq!(reported.code, Some(1), "{reported:?}");
     }
+}
+
+/// Without arguments, cargo runs only the tests of the package in whose directory it starts.
+#[test]
+fn an_entry_is_not_unmatched_if_another_package_s_tests_did_not_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let workspace = directory.path().canonicalize().expect("it exists");
+    let write = |name: &str, text: &str| fs::write(workspace.join(name), text).expect("a file");
+    let members = "[workspace]\nmembers = ['alpha', 'beta']\nresolver = '3'";
+    write("Cargo.toml", members);
+    for name in ["alpha", "beta"] {
+        fs::create_dir_all(workspace.join(name).join("src")).expect("a directory");
+        let package = format!("[package]\nname = '{name}'\nedition = '2024'");
+        write(&format!("{name}/Cargo.toml"), &package);
+        write(&format!("{name}/src/lib.rs"), "");
+    }
+    let of_beta = "[[override]]\ntest = 'beta::*'\ntolerance = 1";
+    write("gpu-leak-check.toml", of_beta);
+    let unmatched = |place: &str, words: &[&str]| {
+        let mut command = command();
+        command
+            .args(["test", "--strict"])
+            .args(words)
+            .current_dir(workspace.join(place))
+            .env("CARGO", cargo_that_runs_each(&workspace, &["gives_back"]))
+            .env("CARGO_MANIFEST_DIR", workspace.join("alpha"))
+            .env("GPU_LEAK_CHECK_OUTPUT", workspace.join("runs"));
+        denied(&call(&mut command)).len()
+    };
+    assert_eq!(unmatched("alpha", &[]), 0);
+    assert_eq!(unmatched("alpha", &["--workspace"]), 1);
+    assert_eq!(unmatched("", &[]), 1);
 }

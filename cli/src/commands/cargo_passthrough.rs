@@ -17,8 +17,8 @@ use crate::workspace::{self, Workspace};
 /// Runs `cargo NAME` with the given arguments. With `every_test`, each test runs in its own
 /// process, with that many tests at a time. The exit code is cargo's, unless that is 0.
 pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> ExitResult<u8> {
-    let runs = Workspace::here()?.runs();
-    let session = Session::new(name, runs, asked.name.as_deref(), asked.peaks)?;
+    let workspace = Workspace::here()?;
+    let session = Session::new(name, workspace.runs(), asked.name.as_deref(), asked.peaks)?;
     let every_test = match name {
         "test" if every_test.is_none() && settings()?.every_test => Some(1),
         "nextest" if settings()?.every_test => {
@@ -44,7 +44,9 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     session::sum_up(&overview, [], &asked.outputs)?;
     // cargo does not start the remaining programs once one has failed.
     let has_stopped = code != 0 && !asked.cargo.iter().any(|word| word == "--no-fail-fast");
-    let is_part = has_stopped || selects_tests(&asked.cargo);
+    let names_all = ["--workspace", "--all"].map(OsString::from);
+    let is_all = asked.cargo.iter().any(|word| names_all.contains(word));
+    let is_part = has_stopped || (workspace.is_in_part() && !is_all) || selects_tests(&asked.cargo);
     let mut denied = Denied::in_run(&overview, &asked.judging, &[session.directory()], is_part)?;
     if !overview.has_measured() {
         denied.add_without_checks(&asked.judging)?;
