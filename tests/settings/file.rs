@@ -73,6 +73,26 @@ fn an_override_holds_for_blocks_by_the_name_that_reports_show() {
     );
 }
 
+#[gpu_leak_check]
+#[ignore = "leaks"]
+#[test]
+fn leaks_in_each_of_two_blocks() {
+    for name in ["first", "second"] {
+        Check::new(name).confirm(false).run(|| take(10));
+    }
+}
+
+/// Each block alone leaves no more than the entry allows.
+#[test]
+fn an_entry_s_limit_holds_for_all_blocks_of_a_test_together() {
+    for (limit, passes) in [(20, true), (19, false)] {
+        let text = format!("[[allow]]\nfn = '*take'\nup_to = {limit}\nreason = 'a cache'");
+        let checked = configured("file::leaks_in_each_of_two_blocks", &text);
+        let story = checked.story();
+        assert_eq!(checked.child.status.success(), passes, "{limit}\n{story}");
+    }
+}
+
 #[test]
 fn the_attribute_overrides_the_file() {
     let checked = configured("file::leaks_above_its_tolerance", "[check]\ntolerance = 10");

@@ -5,17 +5,34 @@ use super::scopes::open::current;
 use super::scopes::tree::{self, FailureId, NestedDecision};
 use crate::judge::{CheckResult, FailedSum, LayerName};
 use crate::ledger::ScopeId;
-use crate::report::check_report::Finding;
+use crate::report::check_report::{AllowedBy, Finding};
+use crate::suppressions::Suppression;
 
 /// Records what the check whose last run had this scope has decided, and removes the check from the
-/// tree. `failure` is the failure with which the check failed its test.
-pub(super) fn record(scope: ScopeId, result: &CheckResult, failure: Option<FailureId>) {
-    if current().is_some() {
+/// tree. `failure` is the failure with which the check failed its test, and `entries` are those that
+/// the check has applied.
+pub(super) fn record(
+    scope: ScopeId,
+    result: &CheckResult,
+    failure: Option<FailureId>,
+    entries: &[Suppression],
+) {
+    if let Some(outer) = current() {
+        let test = tree::check_around(outer).map(|it| it.test.clone());
+        // The check around this one applies the same entry of the file to all blocks together, so
+        // that the entry's limits hold for the whole test.
+        let is_applied_again = |by: &AllowedBy| {
+            let mut entries = entries.iter();
+            let entry = entries.find(|it| it.is_in_file() && it.stands_in == by.stands_in);
+            let test = test.as_deref();
+            entry.is_some_and(|entry| test.is_some_and(|test| entry.is_for(test)))
+        };
         let mut decisions = Vec::new();
         let mut sums = Vec::new();
         for (finding, records) in result.findings.iter().zip(&result.records) {
             let failure = failure.filter(|_| finding.is_failure());
             let of_record = match (&finding.allowed_by, failure) {
+                (Some(by), _) if is_applied_again(by) => continue,
                 (Some(by), _) => NestedDecision::Allowed(by.clone()),
                 (None, Some(failure)) => NestedDecision::Failed(failure),
                 (None, None) => continue,

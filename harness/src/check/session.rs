@@ -311,7 +311,7 @@ impl Session {
         let failure = failed.as_ref();
         let failure = failure.and_then(|message| assertion::fails(&report, message, true));
         if let Some(scope) = self.scopes.last() {
-            nested_decisions::record(*scope, &result, failure);
+            nested_decisions::record(*scope, &result, failure, &self.input.suppressions);
         }
         if self.under_way.take().is_some() {
             file(&report, unowned);

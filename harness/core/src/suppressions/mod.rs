@@ -39,6 +39,9 @@ pub struct Suppression {
     pub stands_in: String,
 }
 
+/// Where the entries of an attribute, and those of a block's own code, are written.
+const ATTRIBUTE: &str = "the attribute";
+
 /// The pattern of an entry, with the wildcards `*` and `?`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -169,11 +172,19 @@ impl Suppression {
             reason: String::new(),
             owner: None,
             until: None,
-            stands_in: "the attribute".to_owned(),
+            stands_in: ATTRIBUTE.to_owned(),
         }
     }
 
-    fn is_for(&self, test: &str) -> bool {
+    /// Whether the entry is in a configuration file, which applies to all checks of a test.
+    #[must_use]
+    pub fn is_in_file(&self) -> bool {
+        self.stands_in != ATTRIBUTE
+    }
+
+    /// Whether the entry applies in `test`.
+    #[must_use]
+    pub fn is_for(&self, test: &str) -> bool {
         let is_named = |pattern: &String| WildMatch::new(pattern).matches(test);
         self.tests.is_empty() || self.tests.iter().any(is_named)
     }
