@@ -572,6 +572,13 @@ impl View<'_> {
             }
             expected.may_fail = false;
         }
+        if self.could_not_repeat
+            && self.rounds <= 1
+            && self.judged.len() == 2
+            && self.is_undecided()
+        {
+            expected.inconclusive = Some("the run that was to decide ended differently");
+        }
         expected
     }
 }

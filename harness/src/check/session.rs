@@ -210,6 +210,7 @@ impl Session {
             let was_well = is_well(ScopeId::NONE);
             let open = Open::new(false);
             let scope = open.scope();
+            self.name(scope);
             let end = settle_after(scope, body(scope).await);
             if was_well && !is_well(scope) {
                 blind::blame(&self.input.subject.test, self.turn.met_another());
@@ -238,10 +239,15 @@ impl Session {
             confirms,
             (&self.scopes, self.since),
         );
-        if self.is_filed {
-            tree::name(run.scope(), &Arc::new(self.input.subject.clone()));
-        }
+        self.name(run.scope());
         run
+    }
+
+    /// Names the scope of a run after this check, for the checks inside it.
+    fn name(&self, scope: ScopeId) {
+        if self.is_filed {
+            tree::name(scope, &Arc::new(self.input.subject.clone()));
+        }
     }
 
     /// Ends `run`, whose body has ended.
