@@ -23,7 +23,6 @@ pub use crate::suppressions::Suppression;
 pub use gpu_leak_check_options::is_reason;
 
 /// Whether a pattern in the `tests` of an entry matches this test.
-#[must_use]
 pub fn is_for_test(pattern: &str, test: &str) -> bool {
     wildmatch::WildMatch::new(pattern).matches(test)
 }
@@ -43,7 +42,6 @@ pub struct Contents {
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
-#[must_use]
 pub fn contents(path: &Path) -> Contents {
     use object::Object;
     let file = crate::device::mapped::file(path);
@@ -63,7 +61,6 @@ pub fn contents(path: &Path) -> Contents {
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
-#[must_use]
 pub fn contents(_path: &Path) -> Contents {
     Contents::default()
 }
@@ -71,7 +68,6 @@ pub fn contents(_path: &Path) -> Contents {
 /// Returns the report on the test program `name` at `path`, whose allocators report their blocks
 /// although no harness receives the reports. The report includes its outcome according to the run's
 /// policy.
-#[must_use]
 pub fn unheard_allocators(name: &str, path: &str) -> Report {
     let subject = Subject {
         test: name.to_owned(),
@@ -97,7 +93,6 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
 }
 
 /// Whether the file at `path` is a recording, judging by its first line.
-#[must_use]
 pub fn is_recording(path: &Path) -> bool {
     let mut start = Vec::new();
     let file = File::open(path);
@@ -118,7 +113,6 @@ pub struct Machine {
 }
 
 /// Examines the machine in the same way as a check. Initialises the driver.
-#[must_use]
 pub fn machine() -> Machine {
     let missing = contexts::missing();
     let driver = driver::load();

@@ -33,7 +33,6 @@ pub struct Settings {
 impl Settings {
     /// Returns the settings for the preloaded library; `None` if that library should not watch this
     /// process.
-    #[must_use]
     pub fn of_this_process() -> Option<Self> {
         let settings = Self::read()?;
         let is_meant = settings.child_of.is_none_or(is_parent);
@@ -59,7 +58,6 @@ impl Settings {
     /// # Panics
     ///
     /// This never panics, because numbers and text can always be written as JSON.
-    #[must_use]
     pub fn to_value(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings can be written as JSON")
     }

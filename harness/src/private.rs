@@ -66,7 +66,6 @@ macro_rules! program {
 
 /// Returns the name of the binary or, for tests and benchmarks without libtest, the name of the
 /// crate.
-#[must_use]
 pub const fn program_name(binary: Option<&'static str>, root: &'static str) -> &'static str {
     match binary {
         Some(name) => name,

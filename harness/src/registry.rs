@@ -38,7 +38,6 @@ pub struct RegisteredWarmup(pub &'static Warmup);
 inventory::collect!(RegisteredWarmup);
 
 /// Returns all warm-ups, ordered by path, which is the order in which they run.
-#[must_use]
 pub fn warmups() -> Vec<&'static Warmup> {
     let mut warmups: Vec<_> = inventory::iter::<RegisteredWarmup>()
         .map(|entry| entry.0)
@@ -49,7 +48,6 @@ pub fn warmups() -> Vec<&'static Warmup> {
 
 /// Returns all tests, ordered by path, because the order in which tests are registered is not
 /// defined.
-#[must_use]
 pub fn cases() -> Vec<&'static Case> {
     let mut cases: Vec<_> = inventory::iter::<Registered>()
         .map(|entry| entry.0)

@@ -12,19 +12,16 @@ const LONGEST_SENTENCE: usize = 1000;
 /// Returns a name as one line. Control characters, line and paragraph separators, and invisible or
 /// direction-changing characters are written as escapes such as `\u{1b}`. The middle of a very long
 /// name is left out.
-#[must_use]
 pub fn name(text: &str) -> String {
     shown(text, LONGEST_NAME)
 }
 
 /// Like [`name()`], but for a cell of a table, which has less room.
-#[must_use]
 pub fn cell(text: &str) -> String {
     shown(text, LONGEST_CELL)
 }
 
 /// Like [`name()`], but for a sentence, a command or a path, which may be longer.
-#[must_use]
 pub fn sentence(text: &str) -> String {
     shown(text, LONGEST_SENTENCE)
 }

@@ -13,14 +13,12 @@ pub fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {
 /// Formats a size in binary units: `0 B`, `1,023 B`, `512 KiB`, `1.04 MiB`.
 ///
 /// Bytes are exact. Larger units have three digits.
-#[must_use]
 pub fn size(bytes: u64) -> String {
     rounded(bytes).0
 }
 
 /// Like [`size`], followed by the exact number if the size was rounded: `1.00 MiB`, `1.04 MiB
 /// (1,091,072 B)`.
-#[must_use]
 pub fn exact_size(bytes: u64) -> String {
     match rounded(bytes) {
         (text, true) => text,
@@ -29,13 +27,11 @@ pub fn exact_size(bytes: u64) -> String {
 }
 
 /// Formats the change from `before` to `after`: `+1.00 MiB`, `-512 B`, `0 B`.
-#[must_use]
 pub fn size_change(before: u64, after: u64) -> String {
     signed(before, after, size)
 }
 
 /// Formats a change: `+1.00 MiB`, `-512 B`, `0 B`.
-#[must_use]
 pub fn signed_size(change: i64) -> String {
     if change < 0 {
         size_change(change.unsigned_abs(), 0)
@@ -45,7 +41,6 @@ pub fn signed_size(change: i64) -> String {
 }
 
 /// Formats the change of a count: `+2`, `-1,024`, `0`.
-#[must_use]
 pub fn count_change(before: u64, after: u64) -> String {
     signed(before, after, count)
 }
@@ -60,13 +55,11 @@ fn signed(before: u64, after: u64, show: fn(u64) -> String) -> String {
 }
 
 /// Formats a number as a Rust literal: `1_091_072`.
-#[must_use]
 pub fn literal(number: u64) -> String {
     count(number).replace(',', "_")
 }
 
 /// Formats a number with thousands separators: `1,091,072`.
-#[must_use]
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -80,7 +73,6 @@ pub fn count(number: u64) -> String {
 }
 
 /// Formats a number with its noun: `1 allocation`, `2 allocations`, `2 libraries`.
-#[must_use]
 pub fn quantity(number: u64, noun: &str) -> String {
     if number == 1 {
         return format!("1 {noun}");
@@ -93,7 +85,6 @@ pub fn quantity(number: u64, noun: &str) -> String {
 }
 
 /// Formats a number with its noun and a size: `2 allocations, 1.00 MiB`.
-#[must_use]
 pub fn amount(amount: Amount, noun: &str) -> String {
     format!(
         "{}, {}",
@@ -103,7 +94,6 @@ pub fn amount(amount: Amount, noun: &str) -> String {
 }
 
 /// Appends the size to a description, unless it is 0: `2 streams`, `1 allocation, 1.00 MiB`.
-#[must_use]
 pub fn with_size(what: String, bytes: u64) -> String {
     match bytes {
         0 => what,
@@ -112,7 +102,6 @@ pub fn with_size(what: String, bytes: u64) -> String {
 }
 
 /// Lists `parts`: `a, b and c`.
-#[must_use]
 pub fn listed(parts: &[String]) -> String {
     match parts {
         [] => "nothing".to_owned(),
@@ -122,13 +111,11 @@ pub fn listed(parts: &[String]) -> String {
 }
 
 /// Formats memory of `kind`: `4.00 KiB of linear memory`.
-#[must_use]
 pub fn memory(kind: Kind, bytes: u64) -> String {
     format!("{} of {} memory", exact_size(bytes), kind.name())
 }
 
 /// Returns the noun for one resource of `kind`: `allocation`, `stream`.
-#[must_use]
 pub fn noun(kind: Kind) -> &'static str {
     match kind {
         Kind::GraphHandle => "graph",

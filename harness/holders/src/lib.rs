@@ -43,13 +43,11 @@ pub struct Hidden(u64);
 
 impl Hidden {
     /// Hides an address.
-    #[must_use]
     pub const fn of(address: u64) -> Self {
         Self(!address)
     }
 
     /// Returns the hidden address.
-    #[must_use]
     pub const fn address(self) -> u64 {
         !self.0
     }
@@ -69,7 +67,6 @@ pub struct Target {
 
 impl Target {
     /// Returns the values that refer to the target.
-    #[must_use]
     pub const fn range(&self) -> Range<u64> {
         let first = self.first.address();
         first..first.saturating_add(self.values)
@@ -212,7 +209,6 @@ pub struct Mapping<'a> {
 
 impl Mapping<'_> {
     /// Returns the addresses of the mapping.
-    #[must_use]
     pub const fn addresses(&self) -> Range<u64> {
         self.pages.start * PAGE..self.pages.end * PAGE
     }
@@ -278,7 +274,6 @@ pub struct NameRules {
 /// Returns, for each of the `groups` groups of targets, the nearest places that refer to one of
 /// them. The search ends after `time`. The calling thread is not searched, so call this on a
 /// separate thread, with a few hundred kilobytes of stack.
-#[must_use]
 pub fn find(
     targets: Vec<Target>,
     groups: usize,
@@ -292,7 +287,6 @@ pub fn find(
 
 /// Returns the nearest places without duplicates, at most two of them. Statics and thread-locals
 /// come before stacks.
-#[must_use]
 pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
     found.sort_by_key(|holder| (holder.root.kind == RootKind::Stack, holder.blocks));
     let mut nearest: Vec<Holder> = Vec::new();
@@ -306,7 +300,6 @@ pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
 
 /// Returns the addresses of the words in `ranges` that have this value, as far as they are found
 /// within `time`; none if the value is too small for an address.
-#[must_use]
 pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
     glibc::words_with(value, ranges, time)
 }
@@ -314,7 +307,6 @@ pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64>
 /// Returns, for each of the `groups` groups of targets to which no place leads, which of the
 /// program's `blocks` still contain one of its targets, and which blocks lead to those. `blocks`
 /// must be live and sorted by address.
-#[must_use]
 pub fn enclosing(
     targets: Vec<Target>,
     groups: usize,

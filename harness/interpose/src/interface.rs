@@ -16,7 +16,6 @@ pub struct Slot(pub(crate) AtomicPtr<()>);
 
 impl Slot {
     /// Creates an empty slot.
-    #[must_use]
     pub const fn empty() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
@@ -25,7 +24,6 @@ impl Slot {
     ///
     /// Only the slot's own wrapper may call this. The wrapper is handed out only after the slot has
     /// been filled. A thread that does not see the stored function yet spins until it does.
-    #[must_use]
     #[inline]
     pub fn real(&self) -> *const () {
         loop {
@@ -58,7 +56,6 @@ unsafe impl Sync for WatchedFunction {}
 impl WatchedFunction {
     /// Creates a row for the function exported as `name`. `wrapper` must have the function's
     /// signature and call the function in `slot`.
-    #[must_use]
     pub const fn new(name: &'static CStr, wrapper: *const (), slot: &'static Slot) -> Self {
         Self {
             name: name.as_ptr(),
@@ -69,7 +66,6 @@ impl WatchedFunction {
 
     /// Creates a row for a known function without a wrapper. Its look-ups are reported to
     /// [`OnLookup`] and return the real function, even if other variants of the name have wrappers.
-    #[must_use]
     pub const fn known(name: &'static CStr) -> Self {
         Self {
             name: name.as_ptr(),
@@ -80,7 +76,6 @@ impl WatchedFunction {
 
     /// Whether the process has looked up the function, other than by
     /// [`real_symbol`](crate::real_symbol), or was bound to it.
-    #[must_use]
     pub fn is_looked_up(&self) -> bool {
         self.slot().is_some_and(|slot| !slot.get().is_null())
     }
@@ -116,7 +111,6 @@ unsafe impl Sync for Registration {}
 
 impl Registration {
     /// Creates a registration. The rows can be in any order.
-    #[must_use]
     pub const fn new(functions: &'static [WatchedFunction], on_lookup: Option<OnLookup>) -> Self {
         Self {
             size: size_of::<Self>(),
@@ -131,7 +125,6 @@ impl Registration {
     /// Excludes the libraries whose functions were handed out: their own look-ups return the real
     /// functions. The loader of an API needs this, because it looks up the same names in layers and
     /// drivers and passes each call on to them.
-    #[must_use]
     pub const fn only_for_others(mut self) -> Self {
         self.only_for_others = 1;
         self
@@ -139,7 +132,6 @@ impl Registration {
 
     /// Adds the trampolines of a library that itself defines the functions with
     /// [`trampolines!`](crate::trampolines).
-    #[must_use]
     pub const fn with_trampolines(mut self, trampolines: &'static Trampolines) -> Self {
         self.trampolines = trampolines;
         self
@@ -215,7 +207,6 @@ pub struct FreedBlock {
 
 impl FreedBlock {
     /// Returns the block's address.
-    #[must_use]
     pub fn address(&self) -> usize {
         self.words.addr()
     }
@@ -247,7 +238,6 @@ pub struct MarkedThread {
 /// # Safety
 ///
 /// `F` is a function pointer type with the signature of the function at this address.
-#[must_use]
 pub unsafe fn function<F: Copy>(address: *mut c_void) -> Option<F> {
     const {
         assert!(size_of::<F>() == size_of::<*mut c_void>());

@@ -27,7 +27,6 @@ pub fn visit_objects<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
 }
 
 /// Returns how many libraries have been loaded and unloaded since the process began.
-#[must_use]
 pub fn object_changes() -> (u64, u64) {
     let mut changes = (0, 0);
     visit_objects(|object| {
@@ -51,7 +50,6 @@ pub fn segments(object: &libc::dl_phdr_info) -> impl Iterator<Item = (u32, u32, 
 
 /// Returns the library that contains an address and the exported symbol to which it belongs, which
 /// may be null. The names are C strings, valid while the library is loaded.
-#[must_use]
 pub fn symbol_of(address: usize) -> Option<libc::Dl_info> {
     let (address, mut info) = (ptr::without_provenance(address), MaybeUninit::uninit());
     // SAFETY: the result is writable, a call that finds something writes all fields, and any

@@ -22,14 +22,12 @@ thread_local! {
 
 /// Returns the token of this thread: the last one set on it or, if none was set, the one that it
 /// inherited. 0 means no token.
-#[must_use]
 #[inline]
 pub fn token() -> u64 {
     TOKEN.get()
 }
 
 /// Whether threads inherit the token in this build.
-#[must_use]
 pub const fn inherits() -> bool {
     cfg!(interpose)
 }

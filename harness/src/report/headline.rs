@@ -18,7 +18,6 @@ use crate::units::{amount, exact_size, listed, noun, quantity, total};
 /// let report = Scope::open("step").finish();
 /// println!("{}", headline(&report));
 /// ```
-#[must_use]
 pub fn headline(report: &Report) -> String {
     let findings: Vec<_> = report
         .findings

@@ -6,7 +6,6 @@ use crate::units::{listed, quantity};
 
 /// Returns a text such as `static optim::STATE, through 2 heap blocks, and the stack of thread
 /// worker-3, in train::work`, or `None` if no holder is known.
-#[must_use]
 pub fn held_by(finding: &Finding) -> Option<String> {
     if let Some(ended) = &finding.ended {
         return Some(format!("nothing: {}", ended_in(ended)));

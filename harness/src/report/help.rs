@@ -17,7 +17,6 @@ const MOST_CALLERS: usize = 2;
 
 /// Returns the advice for a report: one or two sentences for the reason why it is inconclusive, if
 /// it is, and for each kind of finding, worst first.
-#[must_use]
 pub fn help(report: &Report) -> Vec<String> {
     let mut kinds: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
     kinds.sort();

@@ -28,7 +28,6 @@ pub struct Sources {
 impl Sources {
     /// Returns the source files of this process's workspace, which may have changed since the
     /// build.
-    #[must_use]
     pub fn of_this_process() -> Self {
         let executable = std::env::current_exe().and_then(|path| path.metadata());
         Self {
@@ -39,7 +38,6 @@ impl Sources {
 
     /// Returns the source files below `root`, which are assumed to be those that were built. No
     /// other file is read, because a run file may come from anywhere.
-    #[must_use]
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -49,7 +47,6 @@ impl Sources {
 
     /// Returns these lines of a file, counted from 1. If the file is shorter, there are fewer
     /// lines; if it cannot be read, there are none.
-    #[must_use]
     pub fn lines(&self, file: &str, numbers: RangeInclusive<u32>) -> Vec<String> {
         let lines = self
             .open(file)
@@ -64,7 +61,6 @@ impl Sources {
 
     /// Returns these lines of a file and some lines around them in the same function, each with its
     /// number. Lines without a word, attributes and comments are left out.
-    #[must_use]
     pub fn around(&self, file: &str, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
         let (first, last) = lines.into_inner();
         let last = last.clamp(first, first.saturating_add(LONGEST));

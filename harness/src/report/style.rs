@@ -20,7 +20,6 @@ pub struct Rendering {
 
 impl Rendering {
     /// Returns the rendering for this process's standard error and its own sources.
-    #[must_use]
     pub fn for_stderr() -> Self {
         Self {
             style: Style::for_stderr(),
@@ -44,7 +43,6 @@ impl Style {
     /// Returns the style for this process's standard error. It is coloured if standard error is a
     /// terminal and [`NO_COLOR`](https://no-color.org) is not set. With
     /// [`CLICOLOR_FORCE`](https://bixense.com/clicolors/), it is always coloured.
-    #[must_use]
     pub fn for_stderr() -> Self {
         Self::chosen(|name| env::var_os(name), std::io::stderr().is_terminal())
     }

@@ -128,7 +128,6 @@ impl Summary {
     }
 
     /// Whether a test with this name is among the aborted ones.
-    #[must_use]
     pub fn has_aborted(&self, test: &str) -> bool {
         let aborted = self.named.get(&CheckStatus::Aborted);
         aborted.is_some_and(|tests| tests.iter().any(|known| known == test))
@@ -171,7 +170,6 @@ impl Summary {
     /// 3 allocations, 1.00 MiB by threads outside every check: use `Scope` to assign their
     /// allocations to a test, …
     /// ```
-    #[must_use]
     pub fn text(&self) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -183,7 +181,6 @@ impl Summary {
     }
 
     /// Whether there is nothing to report.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.statuses.is_empty() && self.other_lines().is_empty()
     }
@@ -200,7 +197,6 @@ impl Summary {
 
     /// Returns the remaining lines: why some checks have no result, allocations without an owner,
     /// resources that are allowed to stay, and notes.
-    #[must_use]
     pub fn other_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.warned.is_empty() {
@@ -269,7 +265,6 @@ impl Summary {
 
     /// Returns a text such as
     /// `12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)`.
-    #[must_use]
     pub fn counts(&self) -> String {
         let mut statuses = self.statuses.clone();
         let unmeasured = statuses.remove(&CheckStatus::NotMeasured);

@@ -25,7 +25,6 @@ use crate::sync::{Mutex, locked};
 /// addresses, innermost first.
 ///
 /// A file with one of `own_sources` in its path belongs to the layer rather than to the user.
-#[must_use]
 pub fn site(raw: &[usize], kind: Kind, own_sources: &[&str]) -> Site {
     site_of(frames(raw, own_sources), kind)
 }

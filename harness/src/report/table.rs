@@ -67,7 +67,6 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
 
 /// Returns a line such as `device used +34.0 MiB: driver +2.00 MiB, pool reserve +32.0 MiB`, and a
 /// line for the part that cannot be explained. Returns nothing if nothing has changed.
-#[must_use]
 pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     if whole.after == whole.baseline && whole.unexplained == 0 {
         return Vec::new();
@@ -104,7 +103,6 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
 
 /// Returns a title such as `cuda:0 NVIDIA H200 GPU-5f2c0d4e`. The first part of the UUID
 /// distinguishes devices with the same name.
-#[must_use]
 pub fn device_title(device: &DeviceTable) -> String {
     let mut title = escape::cell(&device.place.to_string());
     let uuid = device
@@ -133,7 +131,6 @@ fn label(row: &Row, layer_width: usize) -> String {
 
 /// Returns the four figures of a row: before the check, after the check, the difference, and the
 /// peak.
-#[must_use]
 pub fn cells(row: &Row) -> [String; 4] {
     let is_count = row.figure == Figure::Handles;
     let amount = if is_count { count } else { size };

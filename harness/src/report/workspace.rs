@@ -45,7 +45,6 @@ impl Workspace {
     /// the workspace is derived from the two paths. Cargo runs the compiler in the workspace, so it
     /// is `/w` for `/w/crates/a` and `crates/a/tests/t.rs`. If this is not possible either, the
     /// package itself is the workspace.
-    #[must_use]
     pub fn of(manifest_dir: &Path, file: &Path) -> Self {
         let declared = own_ancestors(manifest_dir).find(|directory| declares_workspace(directory));
         let root = declared
@@ -57,14 +56,12 @@ impl Workspace {
     }
 
     /// Returns the workspace's directory.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Returns `file` as reports show it, which is relative to the workspace if the file is inside
     /// the workspace.
-    #[must_use]
     pub fn relative<'f>(&self, file: &'f str) -> &'f str {
         match self.root.to_str() {
             Some(root) if !root.is_empty() => file
@@ -78,7 +75,6 @@ impl Workspace {
     /// Returns cargo's target directory. This is the ancestor of the running program that cargo has
     /// marked as a cache. Without one, it is `CARGO_TARGET_DIR` or, if this is not set, `target` in
     /// the workspace.
-    #[must_use]
     pub fn target(&self) -> PathBuf {
         let executable = env::current_exe().unwrap_or_default();
         let directory = executable.parent().unwrap_or(&executable);

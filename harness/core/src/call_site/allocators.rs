@@ -72,7 +72,6 @@ const ALLOCATORS: &[Allocator] = &[
 ];
 
 /// Returns the allocator that a backtrace with these frames passes through.
-#[must_use]
 pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     frames.iter().find_map(|frame| {
         let function = frame.function.as_deref().unwrap_or_default();

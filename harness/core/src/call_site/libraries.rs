@@ -97,7 +97,6 @@ const LIBRARIES: &[KnownLibrary] = &[
 
 /// Returns the library that a file belongs to. Examples of files are `libcublas.so.13.0.0.19` and,
 /// from a wheel, `libcublas-1a2b3c4d.so.12`.
-#[must_use]
 pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
     let file = file.strip_prefix("lib")?;
     let is = |stem: &&str| {
@@ -113,7 +112,6 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
 const COUNT_REFERENCES: &[&str] = &["wgpu-core", "wgpu_core", "vulkano"];
 
 /// Whether a backtrace passes through a library whose objects keep alive everything that they need.
-#[must_use]
 pub fn counts_references(frames: &[Frame]) -> bool {
     let is_in = |text: Option<&str>| {
         let text = text.unwrap_or_default();
@@ -126,14 +124,12 @@ pub fn counts_references(frames: &[Frame]) -> bool {
 }
 
 /// Whether a file belongs to a library that reports can name.
-#[must_use]
 pub fn is_known_library(file: &str) -> bool {
     of_file(file).is_some()
 }
 
 /// Returns the library to which a function belongs. The name of the function has no path, as in
 /// `cublasCreate_v2`.
-#[must_use]
 pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
     let begins = |start: &&str| {
         let rest = function.strip_prefix(*start);

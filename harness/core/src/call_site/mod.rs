@@ -11,7 +11,6 @@ use crate::ledger::Kind;
 use crate::report::{Frame, Language, Owner, Site};
 
 /// Returns the call site of a backtrace whose frames are known.
-#[must_use]
 pub fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
     let library = libraries::library(&frames[machinery(&frames)..]);
     let frames = trimmed(frames);
@@ -48,7 +47,6 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
 /// Whether one of CUDA's own libraries, rather than the program, made the call. The runtime makes
 /// such calls when it loads its code, and cuBLAS when it loads its kernels. Code that the program
 /// loads explicitly belongs to the program, regardless of the CUDA library that it uses for this.
-#[must_use]
 pub fn is_cudas_own(frames: &[Frame]) -> bool {
     let called_back = cuda(frames, machinery(frames));
     let called = called_back
@@ -74,7 +72,6 @@ fn loads_code(function: &str) -> bool {
 const EXPANSION: &str = "__gpu_leak_check_";
 
 /// Returns `train::frees` for `train::__gpu_leak_check_frees::frees`.
-#[must_use]
 pub fn as_written(function: &str) -> String {
     let mut parts = function.split(EXPANSION);
     let mut written = parts.next().unwrap_or_default().to_owned();
@@ -220,7 +217,6 @@ fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
 ///
 /// Line tables give no more than this for an inlined function, and each build may inline different
 /// functions.
-#[must_use]
 pub fn bare_name(function: &str) -> &str {
     let (mut depth, mut before) = (0_usize, ' ');
     let segments = function.split(|character: char| {

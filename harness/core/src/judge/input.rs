@@ -227,7 +227,6 @@ pub struct LiveRecord {
 
 impl LiveRecord {
     /// Creates the entry for a record that the check itself owns.
-    #[must_use]
     pub const fn own(record: Record) -> Self {
         Self {
             record,

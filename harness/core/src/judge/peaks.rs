@@ -17,7 +17,6 @@ const MAX_REUSABLE: usize = 16;
 
 /// Returns the peak of each layer at each place where the check allocated, taken from the run in
 /// which it was highest. Returns nothing if no run has a log.
-#[must_use]
 pub fn peaks(input: &CheckInput) -> Vec<Peak> {
     let mut highest: BTreeMap<_, (usize, &MeterReading)> = BTreeMap::new();
     for (number, run) in input.judged_runs().iter().enumerate() {
@@ -55,7 +54,6 @@ pub fn peaks(input: &CheckInput) -> Vec<Peak> {
 
 /// Returns the graphs of the check that hold more memory at once than they would need if their
 /// nodes ran in order.
-#[must_use]
 pub fn graph_memory(input: &CheckInput) -> Vec<GraphMemory> {
     let Some(run) = input.runs.iter().find(|run| !run.graphs.is_empty()) else {
         return Vec::new();

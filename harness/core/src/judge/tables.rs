@@ -11,7 +11,6 @@ use crate::report::{DeviceTable, Figure, Row, WholeDevice};
 
 /// Returns the usage of each device before and after the check, the driver first. Whole-device
 /// figures can come from the second run, because the first one may have created the contexts.
-#[must_use]
 pub fn device_tables(input: &CheckInput) -> Vec<DeviceTable> {
     let (names, first) = (&input.names, input.first());
     let is_growth = input.facts.rounds > 1;

@@ -19,7 +19,6 @@ const ALLOCATIONS_OF_A_ROUND: usize = 256;
 
 /// Returns the timeline of one run. `reserved` is the reserve when the body had ended, if it was
 /// read, and `over` is the reserve at the end of the run.
-#[must_use]
 pub fn of_run(
     run: &RunInput,
     reserved: &Usage,
@@ -133,7 +132,6 @@ fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<
 
 /// Returns the timeline of a check with rounds or confirming runs, or `None` if nothing happened.
 /// If there are many rounds, only some are kept.
-#[must_use]
 pub fn of_check(input: &CheckInput) -> Option<Timeline> {
     let runs: Vec<&TimelineRun> = input.runs.iter().map(|run| &run.timeline).collect();
     let mut timeline = of_runs(&runs, input.facts.rounds > 1)?;

@@ -114,7 +114,6 @@ pub struct LayerUsage {
 
 impl LayerUsage {
     /// Returns empty usage for this layer and place.
-    #[must_use]
     pub const fn new(name: LayerName, place: Place) -> Self {
         Self {
             name,

@@ -67,7 +67,6 @@ pub struct FailedCall {
 
 impl Anomaly {
     /// Returns the record that ended with its context, if this is about one.
-    #[must_use]
     pub fn ended(&self) -> Option<&Record> {
         match self {
             Self::EndedWithContext { record, .. } => Some(record),
@@ -78,7 +77,6 @@ impl Anomaly {
     /// Returns the caller that caused the anomaly: the caller of the failed call, or the creator of
     /// the record that is gone. For a record that ended with its context, this is the creator,
     /// which never freed it, no matter which caller ended the context.
-    #[must_use]
     pub fn caller(&self) -> Caller {
         match self {
             Self::FailedFree(FailedCall { caller, .. }) | Self::FailedCreation { caller, .. } => {

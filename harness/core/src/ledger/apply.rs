@@ -49,7 +49,6 @@ pub struct Ledger {
 
 impl Ledger {
     /// Creates an empty ledger. The ledger of the process is the harness's `ledger::live()`.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

@@ -137,7 +137,6 @@ impl Hash for Key {
 
 impl Key {
     /// Returns the key of a number in a space.
-    #[must_use]
     pub const fn new(space: Space, value: u64) -> Self {
         Self {
             space,
@@ -146,14 +145,12 @@ impl Key {
     }
 
     /// Returns the address or handle.
-    #[must_use]
     pub const fn value(&self) -> u64 {
         self.value.shown()
     }
 
     /// Returns the key for one more live object with this handle, or `None` if no more can be
     /// distinguished.
-    #[must_use]
     pub(super) fn next_copy(mut self) -> Option<Self> {
         let Space::Object { copy, .. } = &mut self.space else {
             return None;
@@ -251,7 +248,6 @@ pub struct Record {
 
 impl Record {
     /// Whether `key` is an address inside this resource.
-    #[must_use]
     pub fn contains(&self, key: Key) -> bool {
         let first = self.made.key.value();
         let addresses = first..first.saturating_add(self.made.bytes);
@@ -259,13 +255,11 @@ impl Record {
     }
 
     /// Whether `key` is the key of this resource or an address inside it.
-    #[must_use]
     pub fn is_at(&self, key: Key) -> bool {
         self.made.key == key || self.contains(key)
     }
 
     /// Returns the identity of the resource.
-    #[must_use]
     pub fn key(&self) -> Key {
         self.made.key
     }

@@ -32,7 +32,6 @@ pub struct ScriptLine {
 
 impl ScriptLine {
     /// Returns the number of this line, or `None` if no more can be kept.
-    #[must_use]
     pub fn intern(&self) -> Option<LineNumber> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get_or_insert_default();
@@ -57,7 +56,6 @@ pub struct LineNumber(u32);
 impl LineNumber {
     /// Returns the word for a frame at this line. `outermost` says whether compiled code, rather
     /// than another line, called the code that is evaluated there.
-    #[must_use]
     pub fn word(self, outermost: bool) -> usize {
         TAG | self.0 as usize | if outermost { OUTERMOST } else { 0 }
     }

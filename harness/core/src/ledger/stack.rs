@@ -61,7 +61,6 @@ impl Default for Stacks {
 impl Stacks {
     /// Returns the number of a backtrace: return addresses, innermost first. The result is 0 if
     /// there are no frames, or if there are more distinct backtraces than can be stored.
-    #[must_use]
     pub fn intern(&self, frames: &[usize]) -> StackId {
         if frames.is_empty() {
             return StackId::default();
@@ -71,7 +70,6 @@ impl Stacks {
     }
 
     /// Returns the number of this backtrace if it has been interned.
-    #[must_use]
     pub fn find(&self, frames: &[usize]) -> Option<StackId> {
         self.look_up(frames, || None)
     }
@@ -147,7 +145,6 @@ impl Stacks {
     }
 
     /// Returns the return addresses, innermost first. The result is empty for 0.
-    #[must_use]
     pub fn frames(&self, id: StackId) -> &[usize] {
         self.entry(id).unwrap_or_default()
     }

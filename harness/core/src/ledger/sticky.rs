@@ -22,7 +22,6 @@ const STICKY: [(CuResult, &str); 13] = [
 ];
 
 /// Returns the name of a sticky error, or `None` for any other.
-#[must_use]
 pub fn sticky_error(error: CuResult) -> Option<&'static str> {
     let found = STICKY.iter().find(|(code, _)| *code == error);
     found.map(|(_, name)| *name)

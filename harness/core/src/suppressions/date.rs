@@ -14,14 +14,12 @@ pub struct Date {
 
 impl Date {
     /// Creates a date.
-    #[must_use]
     pub const fn new(year: u16, month: u8, day: u8) -> Self {
         Self { year, month, day }
     }
 
     /// Returns the date that is this many days after 1970-01-01, computed with Howard Hinnant's
     /// [`civil_from_days`](https://howardhinnant.github.io/date_algorithms.html).
-    #[must_use]
     pub fn from_days(days: u64) -> Self {
         // Years that begin in March end with the leap day. Four hundred such years have 146,097
         // days.

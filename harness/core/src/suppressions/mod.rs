@@ -177,13 +177,11 @@ impl Suppression {
     }
 
     /// Whether the entry is in a configuration file, which applies to all checks of a test.
-    #[must_use]
     pub fn is_in_file(&self) -> bool {
         self.stands_in != ATTRIBUTE
     }
 
     /// Whether the entry applies in `test`.
-    #[must_use]
     pub fn is_for(&self, test: &str) -> bool {
         let is_named = |pattern: &String| WildMatch::new(pattern).matches(test);
         self.tests.is_empty() || self.tests.iter().any(is_named)

@@ -62,7 +62,6 @@ pub(super) fn is_forked() -> bool {
 
 /// Returns how many live threads inherited this token, including those that are about to begin or
 /// are running their destructors. The result is 0 if [`inherits`](crate::inherits) is false.
-#[must_use]
 pub fn live(token: u64) -> usize {
     let live = lock();
     let threads = live.iter().flat_map(|live| live.iter());
@@ -72,7 +71,6 @@ pub fn live(token: u64) -> usize {
 /// Returns the live threads that inherited a nonzero token and the threads that drivers started for
 /// themselves, with their [marks](crate::mark_threads). A thread that has just begun may be
 /// missing. The result is empty if [`inherits`](crate::inherits) is false.
-#[must_use]
 pub fn marked_threads() -> Vec<MarkedThread> {
     let live = lock();
     let threads = live.iter().flat_map(|live| live.iter());
@@ -105,7 +103,6 @@ pub(crate) fn start_without_token<T>(create: impl FnOnce() -> T) -> T {
 
 /// Returns how many threads have been started by threads with token 0, including threads that are
 /// being started. The result is 0 if [`inherits`](crate::inherits) is false.
-#[must_use]
 pub fn started_without_token() -> u64 {
     BEGUN.load(Ordering::SeqCst)
 }
@@ -113,7 +110,6 @@ pub fn started_without_token() -> u64 {
 /// Whether a thread is being started, with or without a token. Such a thread may be missing from
 /// [`marked_threads`] or from the kernel's list. Always false if [`inherits`](crate::inherits) is
 /// false.
-#[must_use]
 pub fn is_starting() -> bool {
     // If another thread of the parent was in such a call during a fork, that call never returns in
     // the child.

@@ -27,7 +27,6 @@ pub(crate) fn dlsym() -> Dlsym {
 /// # Safety
 ///
 /// `handle` is a handle from `dlopen`, or a special handle that `dlsym` accepts.
-#[must_use]
 pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
     // SAFETY: the caller upholds the contract, and the name is a C string.
     let found = unsafe { dlsym()(handle, name.as_ptr()) };

@@ -279,7 +279,6 @@ struct Namespace {
 /// own C library and perhaps their own driver, and calls to that library and driver are not
 /// intercepted. The result is empty before glibc 2.35, because earlier releases do not list other
 /// namespaces.
-#[must_use]
 pub fn libraries_elsewhere() -> Vec<String> {
     let mut files = Vec::new();
     let own = own_object();

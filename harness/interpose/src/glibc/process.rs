@@ -70,7 +70,6 @@ fn find() -> (&'static Interposer, Reach) {
 ///
 /// `real` is the function that `cuGetProcAddress` or a similar function has returned for `name`. It
 /// has the signature of `fallback`, because wrappers call it from now on.
-#[must_use]
 pub unsafe fn wrapper_by_address(
     name: &CStr,
     real: *const (),
@@ -88,7 +87,6 @@ pub unsafe fn wrapper_by_address(
 ///
 /// This is cheap as long as no library has been loaded. Calls that bypassed us before the rebinding
 /// have not been intercepted.
-#[must_use]
 pub fn bindings_past_us(since: usize) -> BindingsPastUs {
     let mut reported = Reported::new();
     // SAFETY: `receive` gets the list that it expects.
@@ -105,7 +103,6 @@ pub fn bindings_past_us(since: usize) -> BindingsPastUs {
 /// Returns how often watched functions without a wrapper were called: variants that are in no
 /// table, and functions of a second driver. Each check compares these numbers with those at its
 /// beginning.
-#[must_use]
 pub fn missed_calls() -> Vec<MissedCalls> {
     let mut reported = Reported::new();
     // SAFETY: `receive` gets the list that it expects.

@@ -62,7 +62,6 @@ macro_rules! trampolines {
 impl Trampoline {
     /// Creates a trampoline. `name` must end with a zero byte.
     #[doc(hidden)]
-    #[must_use]
     pub const fn new(name: &'static str, library: &'static CStr) -> Self {
         Self {
             target: AtomicPtr::new((unresolved as *const ()).cast_mut()),
@@ -74,7 +73,6 @@ impl Trampoline {
 
 impl Trampolines {
     #[doc(hidden)]
-    #[must_use]
     pub const fn new(entries: &'static [&'static Trampoline]) -> Self {
         Self {
             entries: entries.as_ptr().cast(),

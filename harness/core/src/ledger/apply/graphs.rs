@@ -31,7 +31,6 @@ impl Ledger {
     }
 
     /// Whether launches must be reported, because some graph allocates or frees memory.
-    #[must_use]
     pub fn knows_graph_memory(&self) -> bool {
         self.knows_graph_memory.load(Ordering::Relaxed)
     }

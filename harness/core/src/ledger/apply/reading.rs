@@ -22,7 +22,6 @@ impl Ledger {
     }
 
     /// Whether [`Self::own_all`] has been called.
-    #[must_use]
     pub fn is_all_its_own(&self) -> bool {
         self.all_its_own.load(Ordering::Relaxed)
     }
@@ -68,7 +67,6 @@ impl Ledger {
 
     /// Returns the amount of resources that the open scopes satisfying `wanted` have created and
     /// handed over.
-    #[must_use]
     pub fn handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
         let _quiet = quiet();
         self.scopes.all_handed_over(wanted)
@@ -76,7 +74,6 @@ impl Ledger {
 
     /// Returns the devices whose primary contexts the open scopes satisfying `wanted` have retained
     /// more often than released, with the difference.
-    #[must_use]
     pub fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
         let _quiet = quiet();
         self.scopes.primaries_kept(wanted)
@@ -113,7 +110,6 @@ impl Ledger {
     /// Returns the readings of the log that began for `scope`, by layer and place, and the graphs
     /// that hold more memory than they would need if their nodes ran in order. Both are empty if
     /// there is no such log.
-    #[must_use]
     pub fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let _quiet = quiet();
         self.table.figures.meters.log(scope)
@@ -126,7 +122,6 @@ impl Ledger {
     }
 
     /// Returns how many records of an open scope are live.
-    #[must_use]
     pub fn live_in(&self, scope: ScopeId) -> u32 {
         let _quiet = quiet();
         let all = self.table.lock_all();
@@ -136,21 +131,18 @@ impl Ledger {
     }
 
     /// Whether `scope` is open.
-    #[must_use]
     pub fn is_open(&self, scope: ScopeId) -> bool {
         let _quiet = quiet();
         self.scopes.has(scope)
     }
 
     /// Whether a free is in flight.
-    #[must_use]
     pub fn frees_in_flight(&self) -> bool {
         let _quiet = quiet();
         self.table.has_frees_in_flight() || self.shared().has_frees_in_flight()
     }
 
     /// Returns how many records have been created outside every open scope.
-    #[must_use]
     pub fn unowned(&self) -> u64 {
         let _quiet = quiet();
         let all = self.table.lock_all();
@@ -159,14 +151,12 @@ impl Ledger {
 
     /// Returns the number of the next event that allocates or frees. All earlier events have
     /// smaller numbers, and no later event has a smaller number.
-    #[must_use]
     pub fn now(&self) -> u64 {
         self.table.figures.last() + 1
     }
 
     /// Returns how many times `scope` allocated with this backtrace, or `None` if a later scope has
     /// allocated with it since.
-    #[must_use]
     pub fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
         let _quiet = quiet();
         let all = self.table.lock_all();
@@ -178,7 +168,6 @@ impl Ledger {
 
     /// Returns copies of the live records for which `wanted` holds, oldest first. A resource that
     /// was opened more than once has one record for each call that opened it.
-    #[must_use]
     pub fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         let _quiet = quiet();
         let shared = self.shared();
@@ -202,35 +191,30 @@ impl Ledger {
     }
 
     /// Returns the recorded frees in logged scopes for which `wanted` holds, with their times.
-    #[must_use]
     pub fn logged_frees(&self, wanted: impl Fn(&Record) -> bool) -> Vec<LoggedFree> {
         let _quiet = quiet();
         self.free_log.frees(wanted)
     }
 
     /// Returns the recorded frees of unknown addresses by callers in this logged scope.
-    #[must_use]
     pub fn freed_unknown(&self, scope: ScopeId) -> Vec<UnknownFree> {
         let _quiet = quiet();
         self.free_log.unknown(scope)
     }
 
     /// Returns the live record under `key`.
-    #[must_use]
     pub fn get(&self, key: &Key) -> Option<Record> {
         let _quiet = quiet();
         self.table.get(key)
     }
 
     /// Returns the number of frees of addresses that the ledger did not know.
-    #[must_use]
     pub fn unknown_frees(&self) -> u64 {
         self.unknown_frees.load(Ordering::Relaxed)
     }
 
     /// Begins to watch how usage changes. If another watch is active, the curves are already as
     /// coarse as that watch has made them.
-    #[must_use]
     pub fn watch(&self) -> Watch<'_> {
         let _quiet = quiet();
         let mut all = self.table.lock_all();
@@ -243,7 +227,6 @@ impl Ledger {
 
     /// Returns the curve of each figure that changed with the event `since` or later. The watch
     /// must have begun before that event.
-    #[must_use]
     pub fn curves(&self, _watch: &Watch<'_>, since: u64) -> Vec<Curve> {
         let _quiet = quiet();
         let all = self.table.lock_all();
@@ -258,7 +241,6 @@ impl Ledger {
     }
 
     /// Returns all usage, ordered by key, with the peaks since they were last restarted.
-    #[must_use]
     pub fn usage(&self) -> Vec<(UsageKey, Counted)> {
         let _quiet = quiet();
         let mut usage = self.table.usage();
@@ -267,14 +249,12 @@ impl Ledger {
     }
 
     /// Returns the bytes that `layer` has handed out at `place`.
-    #[must_use]
     pub fn bytes(&self, layer: Layer, place: Place) -> Counted {
         let layer = Some(layer);
         self.counted(UsageKey { layer, place })
     }
 
     /// Returns the handles that belong to `place`.
-    #[must_use]
     pub fn handles(&self, place: Place) -> Counted {
         self.counted(UsageKey { layer: None, place })
     }
@@ -287,7 +267,6 @@ impl Ledger {
     }
 
     /// Returns the number of live records of one kind, at all places.
-    #[must_use]
     pub fn live(&self, kind: Kind) -> u64 {
         let _quiet = quiet();
         let all = self.table.lock_all();
@@ -295,7 +274,6 @@ impl Ledger {
     }
 
     /// Returns the live pools.
-    #[must_use]
     pub fn pools(&self) -> Vec<Record> {
         let had_pools = self.table.figures.has_pools.load(Ordering::Relaxed);
         // The search is avoided if possible, because it visits every record.
@@ -314,27 +292,23 @@ impl Ledger {
     }
 
     /// Returns the interned backtraces.
-    #[must_use]
     pub fn stacks(&self) -> &Stacks {
         &self.stacks
     }
 
     /// Returns the live contexts, oldest first.
-    #[must_use]
     pub fn contexts(&self) -> Vec<ContextEntry> {
         let _quiet = quiet();
         self.contexts.all()
     }
 
     /// Returns the current end of the list of anomalies.
-    #[must_use]
     pub fn mark(&self) -> Mark {
         let _quiet = quiet();
         self.anomalies.mark()
     }
 
     /// Returns the anomalies after `mark`.
-    #[must_use]
     pub fn anomalies_since(&self, mark: Mark) -> Vec<Anomaly> {
         let _quiet = quiet();
         self.anomalies.since(mark)

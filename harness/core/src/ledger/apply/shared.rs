@@ -14,7 +14,6 @@ use crate::sync::{MutexGuard, PoisonError};
 
 impl Ledger {
     /// Returns the holders of each object of physical memory.
-    #[must_use]
     pub fn holdings(&self) -> FxHashMap<Key, Holding> {
         let _quiet = quiet();
         self.shared().physical.holdings()
