@@ -188,9 +188,9 @@ fn is_killed() {
 #[test]
 fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
     for (test, how) in [
-        ("aborts", "signal 6 (SIGABRT)"),
-        ("exits", "exit code 0"),
-        ("is_killed", "signal 9 (SIGKILL)"),
+        ("aborts", "signal: 6 (SIGABRT)"),
+        ("exits", "exit status: 0"),
+        ("is_killed", "signal: 9 (SIGKILL)"),
     ] {
         let checked = run(test);
         assert!(!checked.child.status.success(), "{}", checked.story());
@@ -202,7 +202,7 @@ fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
             "{reported}"
         );
         assert!(
-            reported.contains(&format!("the process ended inside the test: {how}")),
+            reported.contains(&format!("the process ended inside the test ({how}")),
             "{reported}"
         );
         assert!(reported.contains("1 aborted"), "{reported}");

@@ -293,49 +293,16 @@ fn say(line: &str) {
 }
 
 fn aborted(case: &Case, status: ExitStatus) -> Report {
-    let how = ending(status);
     Report {
         reason: Some(Reason::new(
             Code::ProcessEnded,
-            format!("the process ended inside the test: {how}"),
+            format!("the process ended inside the test ({status})"),
             "read the test's own output above; to see where the process ended, run the command \
              below in a debugger",
         )),
         outcome: Some(Outcome::Fail),
         ..Report::about(subject_of(case), CheckStatus::Aborted)
     }
-}
-
-/// Describes how a process ended, as in `signal 11 (SIGSEGV)` or `exit code 3`.
-fn ending(status: ExitStatus) -> String {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return match signal_name(signal) {
-            Some(name) => format!("signal {signal} ({name})"),
-            None => format!("signal {signal}"),
-        };
-    }
-    match status.code() {
-        Some(code) => format!("exit code {code}"),
-        None => status.to_string(),
-    }
-}
-
-#[cfg(unix)]
-fn signal_name(signal: i32) -> Option<&'static str> {
-    const NAMES: [(i32, &str); 9] = [
-        (libc::SIGABRT, "SIGABRT"),
-        (libc::SIGBUS, "SIGBUS"),
-        (libc::SIGFPE, "SIGFPE"),
-        (libc::SIGILL, "SIGILL"),
-        (libc::SIGINT, "SIGINT"),
-        (libc::SIGKILL, "SIGKILL"),
-        (libc::SIGSEGV, "SIGSEGV"),
-        (libc::SIGTERM, "SIGTERM"),
-        (libc::SIGTRAP, "SIGTRAP"),
-    ];
-    let known = NAMES.iter().find(|(number, _)| *number == signal);
-    known.map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -365,15 +332,5 @@ mod tests {
         let other = last_line("8-1");
         assert_eq!(between.own(&other), Some(&*other));
         assert!(between.ended.is_none());
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_signal_is_reported_by_name() {
-        use std::os::unix::process::ExitStatusExt;
-        let text = |raw| super::ending(std::process::ExitStatus::from_raw(raw));
-        assert_eq!(text(11), "signal 11 (SIGSEGV)");
-        assert_eq!(text(64), "signal 64");
-        assert_eq!(text(3 << 8), "exit code 3");
     }
 }
