@@ -1,12 +1,12 @@
 //! The directory that the processes of one run share, and the removal of the directories of old
 //! runs.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::run_file::SNAPSHOT;
+use super::run_file::{SNAPSHOT, parse};
 
 /// How many runs are kept.
 const KEPT: usize = 10;
@@ -17,6 +17,8 @@ const MARKER: &str = ".gpu-leak-check-run";
 pub(super) const UNFINISHED: &str = "unfinished";
 /// The largest length of a name in bytes. File systems allow 255 bytes.
 const LONGEST_NAME: usize = 100;
+/// How many bytes of a run file are read for its header.
+const LONGEST_HEADER: u64 = 1 << 16;
 
 /// The directory of a run, which need not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ impl RunDirectory {
         Ok(path)
     }
 
-    /// Keeps the newest runs and removes all others. Several processes may do this at the same
+    /// Keeps the newest runs and those in progress, and removes all others. Several processes may do this at the same
     /// time, so missing files and failed removals are ignored.
     fn remove_old_runs(&self) {
         let Ok(entries) = fs::read_dir(&self.base) else {
@@ -61,9 +63,26 @@ impl RunDirectory {
             .collect();
         others.sort_by(|(left, _), (right, _)| right.cmp(left));
         for (_, directory) in others.iter().skip(KEPT - 1) {
-            remove(directory);
+            if !is_in_progress(directory) {
+                remove(directory);
+            }
         }
     }
+}
+
+/// Whether a process that has a file in `directory` is still running. A process on another machine
+/// or in another process namespace cannot be seen from here.
+fn is_in_progress(directory: &Path) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files = entries.map(|entry| entry.path()).filter(|path| {
+        // Opening a pipe would block.
+        path.extension().is_some_and(|end| end == "jsonl") && path.is_file()
+    });
+    files.any(|path| {
+        File::open(path)
+            .and_then(|file| parse(BufReader::new(file.take(LONGEST_HEADER))))
+            .is_ok_and(|file| file.header.and_then(|it| it.is_running()) == Some(true))
+    })
 }
 
 /// Prepares the run `name` in `base` and returns the name of its directory. An earlier run with
@@ -71,12 +90,18 @@ impl RunDirectory {
 ///
 /// # Errors
 ///
-/// Returns an error if the directory contains something that does not belong to a run.
+/// Returns an error if the directory contains something that does not belong to a run, or if a
+/// process of the earlier run is still running.
 pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
     let name = file_name(name);
     let directory = base.join(&name);
     if fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir()) {
         if directory.join(MARKER).is_file() {
+            if is_in_progress(&directory) {
+                return Err(io::Error::other(
+                    "a process of the earlier run with this name is still running",
+                ));
+            }
             remove(&directory);
         }
         if fs::read_dir(&directory).is_ok_and(|mut rest| rest.next().is_some()) {

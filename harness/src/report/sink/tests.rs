@@ -115,6 +115,37 @@ fn results_that_were_removed_meanwhile_are_reported() {
     assert!(note.contains("was removed while the tests ran"), "{note}");
 }
 
+#[test]
+fn the_run_of_a_living_process_stays_however_many_newer_runs_there_are() {
+    use std::time::{Duration, SystemTime};
+
+    use crate::report::run_directory::{RunDirectory, begin_named};
+
+    let base = tempfile::tempdir().unwrap();
+    let sink = Sink::new(base.path().to_owned(), "long".to_owned());
+    sink.began("a", "tests/train.rs", 3);
+    let long = base.path().join("long");
+    let hours_ago = SystemTime::now() - Duration::from_secs(10_000);
+    fs::File::open(&long)
+        .unwrap()
+        .set_modified(hours_ago)
+        .unwrap();
+    for newer in 0..30 {
+        let directory = RunDirectory {
+            base: base.path().to_owned(),
+            run: format!("newer-{newer}"),
+        };
+        directory.create_file("train", 1).unwrap();
+    }
+    let taken = begin_named(base.path(), "long").unwrap_err().to_string();
+    assert!(taken.contains("still running"), "{taken}");
+    sink.finished(&report("a"));
+    assert_eq!(sink.note(), None);
+    let file = read(&sink.path().unwrap()).unwrap();
+    assert_eq!(file.reports, [report("a")]);
+    assert!(!base.path().join("newer-0").exists());
+}
+
 /// A limit on the size of files takes the place of a full disk, because in both cases only a part
 /// of the line fits.
 #[cfg(target_os = "linux")]
@@ -165,12 +196,11 @@ fn limit_files_to(bytes: u64) {
         rlim_cur: bytes,
         rlim_max: bytes,
     };
-    // SAFETY: no signal handler is installed, and the limit is valid and outlives the call.
-    unsafe {
-        // Without this call, the process would be killed instead of getting an error.
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
-    }
+    // SAFETY: the limit is valid and outlives the call.
+    assert_eq!(
+        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) },
+        0
+    );
 }
 
 #[test]
