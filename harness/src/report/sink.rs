@@ -232,6 +232,7 @@ fn write_anew(path: &Path, line: &[u8]) -> io::Result<()> {
     // An error usually means that the file did not exist.
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    within_size_limit(line.len() as u64)?;
     file.write_all(line)
 }
 
@@ -241,12 +242,29 @@ fn write_anew(path: &Path, line: &[u8]) -> io::Result<()> {
 fn append(path: &Path, record: &Record<'_>) -> io::Result<()> {
     let mut file = through_no_link().append(true).open(path)?;
     let before = file.metadata()?.len();
-    let written = file.write_all(&record.to_line()?);
+    let line = record.to_line()?;
+    within_size_limit(before + line.len() as u64)?;
+    let written = file.write_all(&line);
     if written.is_err() {
         // An error is ignored, because readers ignore an incomplete last line.
         let _ = file.set_len(before);
     }
     written
+}
+
+/// Returns an error if this process may not write a file of `size` bytes. The write itself would
+/// raise SIGXFSZ, which ends the process by default. The limit is read anew each time, because a
+/// test may set it; where there is no `/proc`, no limit is known.
+fn within_size_limit(size: u64) -> io::Result<()> {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let row = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max file size"));
+    let soft = row.and_then(|row| row.split_ascii_whitespace().next());
+    match soft.and_then(|soft| soft.parse::<u64>().ok()) {
+        Some(limit) if size > limit => Err(io::ErrorKind::FileTooLarge.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Records that nothing follows, in the space of the line that was removed. Without this record,
