@@ -62,6 +62,17 @@ fn a_terminated_program_is_checked_and_ends_by_the_signal() {
 }
 
 #[test]
+fn a_program_whose_first_thread_ends_early_ends_with_its_last_thread() {
+    for options in [&[][..], &["--every", "0.1"]] {
+        let ran = ran(&Fake::new(), options, "main-ends-first");
+        assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
+        let report = &ran.files()[0].reports[0];
+        assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
+        assert_eq!(report.findings[0].bytes, 4096);
+    }
+}
+
+#[test]
 fn a_program_whose_terminal_hangs_up_leaves_a_snapshot() {
     let ran = ran(&Fake::new(), &[], "hung-up");
     assert_eq!(ran.reported.code, Some(128 + 1), "{:?}", ran.reported);
