@@ -73,6 +73,23 @@ fn a_program_whose_first_thread_ends_early_ends_with_its_last_thread() {
 }
 
 #[test]
+fn a_program_that_may_no_longer_write_its_results_says_so() {
+    let ran = ran(&Fake::new(), &[], "drops-its-privileges");
+    if ran.reported.code == Some(78) {
+        // Only a privileged user can become another one.
+        return;
+    }
+    assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
+    let said = "gpu-leak-check: results are not saved: cannot write ";
+    assert!(ran.reported.stderr.contains(said), "{:?}", ran.reported);
+    assert!(
+        ran.reported.stderr.contains("Permission denied"),
+        "{:?}",
+        ran.reported
+    );
+}
+
+#[test]
 fn a_program_whose_terminal_hangs_up_leaves_a_snapshot() {
     let ran = ran(&Fake::new(), &[], "hung-up");
     assert_eq!(ran.reported.code, Some(128 + 1), "{:?}", ran.reported);

@@ -317,6 +317,10 @@ int main(int count, char **words)
         context_of_this_thread(&context);
         if (pthread_create(&thread, NULL, outlives_main, context)) return 77;
         pthread_exit(NULL);
+    } else if (is("drops-its-privileges")) {
+        ptr address = take(4096);
+        if (setuid(65534)) return 78;
+        give_back(address);
     } else if (is("hung-up")) {
         int ends[2];
         take(4096);
