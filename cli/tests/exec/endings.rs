@@ -61,6 +61,18 @@ fn a_terminated_program_is_checked_and_ends_by_the_signal() {
     assert_eq!(snapshot.report.findings[0].bytes, 4096);
 }
 
+/// After `raise`, the program would otherwise run on until the snapshot has been taken.
+#[test]
+fn a_program_that_raises_a_signal_does_not_run_on() {
+    for _ in 0..10 {
+        let ran = ran(&Fake::new(), &[], "raises");
+        assert_eq!(ran.reported.code, Some(128 + 15), "{:?}", ran.reported);
+        let files = ran.files();
+        let snapshot = files[0].snapshot.as_ref().expect("a snapshot");
+        assert_eq!(snapshot.cause, "SIGTERM");
+    }
+}
+
 #[test]
 fn a_program_whose_first_thread_ends_early_ends_with_its_last_thread() {
     for options in [&[][..], &["--every", "0.1"]] {

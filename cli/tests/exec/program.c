@@ -311,6 +311,10 @@ int main(int count, char **words)
         take(4096);
         kill(getpid(), SIGTERM);
         pause();
+    } else if (is("raises")) {
+        take(4096);
+        raise(SIGTERM);
+        return 9; /* The program must not run on after the signal. */
     } else if (is("main-ends-first")) {
         void *context;
         pthread_t thread;
