@@ -27,14 +27,18 @@ pub(crate) fn say(lines: impl Display) {
 
 /// Prints to standard output.
 pub(crate) fn print(text: &str) {
-    print_bytes(text.as_bytes());
+    // An error means that nobody can read the text.
+    let _ = print_bytes(text.as_bytes());
 }
 
 /// Like [`print()`], for output that need not be text. A reader that closes the pipe early, as
 /// `head` does, is not an error.
-pub(crate) fn print_bytes(bytes: &[u8]) {
+pub(crate) fn print_bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the width of the terminal on standard output.

@@ -128,7 +128,8 @@ pub(crate) fn write(
     };
     let rendered = render::render(format, overview, &how)?;
     match file {
-        None => print_bytes(&rendered),
+        None => print_bytes(&rendered)
+            .map_err(|why| Failure::usage(format!("cannot write to standard output: {why}")))?,
         Some(path) => fs::write(path, rendered)
             .map_err(|why| Failure::usage(format!("cannot write {}: {why}", path.display())))?,
     }

@@ -375,3 +375,22 @@ fn new_findings_are_denied_against_an_older_run() {
     );
     assert_eq!(denied(&old, &old), "");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let base = tempfile::tempdir().unwrap();
+    let run = checked(base.path(), "run", &["gives_back"]);
+    for format in ["text", "junit"] {
+        let full = fs::File::create("/dev/full").unwrap();
+        let mut command = command();
+        command.arg("report").arg(&run).args(["--format", format]);
+        let output = command.stdout(full).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(
+            stderr.contains("cannot write to standard output: No space left on device"),
+            "{stderr}"
+        );
+    }
+}

@@ -3,11 +3,14 @@
 //!
 //! The handler sets a bit and posts a semaphore, both of which are async-signal-safe. A pipe would
 //! also work, but only until a program closes all files that it did not open.
+//!
+//! If the program itself sends a signal that ends it, the handler does not return before the
+//! process has ended, because the program does not expect to run on after `raise`.
 
 #![expect(unsafe_code, reason = "calls C functions for signals and semaphores")]
 
 use std::cell::UnsafeCell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -24,6 +27,10 @@ pub(crate) enum Signal {
 
 /// The signals that end a program from outside.
 pub(crate) const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// How often a handler that waits for the end of the process sleeps for a millisecond. The end
+/// comes sooner, unless the snapshot needs a lock that the interrupted thread holds.
+const LONGEST_WAIT: u32 = 5000;
 
 /// The signals that were received and not yet returned by [`wait`], with one bit each.
 static RECEIVED: AtomicU64 = AtomicU64::new(0);
@@ -67,7 +74,7 @@ pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
     if what == Signal::End {
         ENDS.fetch_or(1 << signal, Ordering::Relaxed);
     }
-    let handler: extern "C" fn(c_int) = on_signal;
+    let handler: extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) = on_signal;
     let installed = set(signal, handler as libc::sighandler_t);
     if installed {
         TAKEN_OVER.fetch_or(1 << signal, Ordering::Relaxed);
@@ -88,14 +95,15 @@ fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     // Interrupted calls are restarted, and a program with small stacks may have set up a separate
-    // stack for signals.
-    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    // stack for signals. The signal is not blocked in its own handler, which may wait until the
+    // same signal, sent again, ends the process.
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_SIGINFO;
     // SAFETY: `action` is complete, and the handler is `on_signal`, which does nothing that a
     // handler may not do.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) == 0 }
 }
 
-extern "C" fn on_signal(signal: c_int) {
+extern "C" fn on_signal(signal: c_int, about: *const libc::siginfo_t, _: *mut c_void) {
     let bit = 1_u64 << signal;
     let ends = ENDS.load(Ordering::Relaxed) & bit != 0;
     // A forked child has no watcher, and a second signal means that the user does not want to wait.
@@ -109,6 +117,30 @@ extern "C" fn on_signal(signal: c_int) {
         // SAFETY: `PROCESS` shows that the semaphore was initialised. Posting keeps `errno` unless
         // the count overflows, which one bit per signal cannot cause.
         unsafe { libc::sem_post(POSTED.0.get().cast()) };
+        // SAFETY: the kernel passes information about the signal, which lives as long as the
+        // handler runs.
+        if ends && is_from_this_process(unsafe { &*about }) {
+            wait_for_the_end();
+        }
+    }
+}
+
+fn is_from_this_process(about: &libc::siginfo_t) -> bool {
+    let names_its_sender = matches!(about.si_code, libc::SI_TKILL | libc::SI_USER);
+    // SAFETY: with these codes, the information contains the sender.
+    names_its_sender && unsafe { about.si_pid() }.cast_unsigned() == std::process::id()
+}
+
+/// Waits until the watcher ends the process. The time is limited, because the interrupted thread may
+/// hold a lock that the watcher needs.
+fn wait_for_the_end() {
+    let millisecond = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
+    for _ in 0..LONGEST_WAIT {
+        // SAFETY: a handler may sleep, and the time outlives the call.
+        unsafe { libc::nanosleep(&raw const millisecond, ptr::null_mut()) };
     }
 }
 

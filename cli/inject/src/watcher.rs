@@ -1,5 +1,8 @@
-//! A thread that takes snapshots at intervals, and when a signal requests one.
+//! A thread that takes snapshots at intervals, and when a signal requests one. A process whose first
+//! thread has ended through `pthread_exit` ends with its last thread, so this thread ends once it is
+//! the last.
 
+use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,6 +10,9 @@ use std::time::{Duration, Instant};
 use gpu_leak_check::__inject::{Attached, Cause, Settings};
 
 use crate::signals::{self, Signal};
+
+/// How often the thread looks whether it is the last.
+const LOOKS_FOR_OTHERS: Duration = Duration::from_millis(250);
 
 /// Starts the thread. If that fails, the end of the process is still reported.
 pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
@@ -38,7 +44,18 @@ pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
 fn watch(attached: &'static Attached, every: Option<Duration>) {
     let mut next = every.map(|every| Instant::now() + every);
     loop {
-        let received = signals::wait(next);
+        let look = Instant::now() + LOOKS_FOR_OTHERS;
+        let received = signals::wait(Some(next.map_or(look, |next| next.min(look))));
+        if received.is_none() {
+            if is_last() {
+                // The C library now calls `exit`, as it would have done after the program's own
+                // last thread.
+                return;
+            }
+            if next.is_none_or(|next| Instant::now() < next) {
+                continue;
+            }
+        }
         // An error means that the harness has panicked; the next snapshot may work.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| match received {
             None => attached.snapshot(Cause::Tick),
@@ -50,4 +67,14 @@ fn watch(attached: &'static Attached, every: Option<Duration>) {
             Some((signal, Signal::End)) => signals::do_as_default(signal),
         }
     }
+}
+
+/// Whether all other threads have ended. The first thread remains as a zombie.
+fn is_last() -> bool {
+    let first = fs::read_to_string(format!("/proc/self/task/{}/stat", std::process::id()));
+    let has_ended = first.is_ok_and(|stat| {
+        let state = stat.rsplit_once(')').map(|(_, state)| state.trim_start());
+        state.is_some_and(|state| state.starts_with('Z'))
+    });
+    has_ended && fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 2)
 }

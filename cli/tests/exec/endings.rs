@@ -61,6 +61,46 @@ fn a_terminated_program_is_checked_and_ends_by_the_signal() {
     assert_eq!(snapshot.report.findings[0].bytes, 4096);
 }
 
+/// After `raise`, the program would otherwise run on until the snapshot has been taken.
+#[test]
+fn a_program_that_raises_a_signal_does_not_run_on() {
+    for _ in 0..10 {
+        let ran = ran(&Fake::new(), &[], "raises");
+        assert_eq!(ran.reported.code, Some(128 + 15), "{:?}", ran.reported);
+        let files = ran.files();
+        let snapshot = files[0].snapshot.as_ref().expect("a snapshot");
+        assert_eq!(snapshot.cause, "SIGTERM");
+    }
+}
+
+#[test]
+fn a_program_whose_first_thread_ends_early_ends_with_its_last_thread() {
+    for options in [&[][..], &["--every", "0.1"]] {
+        let ran = ran(&Fake::new(), options, "main-ends-first");
+        assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
+        let report = &ran.files()[0].reports[0];
+        assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
+        assert_eq!(report.findings[0].bytes, 4096);
+    }
+}
+
+#[test]
+fn a_program_that_may_no_longer_write_its_results_says_so() {
+    let ran = ran(&Fake::new(), &[], "drops-its-privileges");
+    if ran.reported.code == Some(78) {
+        // Only a privileged user can become another one.
+        return;
+    }
+    assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
+    let said = "gpu-leak-check: results are not saved: cannot write ";
+    assert!(ran.reported.stderr.contains(said), "{:?}", ran.reported);
+    assert!(
+        ran.reported.stderr.contains("Permission denied"),
+        "{:?}",
+        ran.reported
+    );
+}
+
 #[test]
 fn a_program_whose_terminal_hangs_up_leaves_a_snapshot() {
     let ran = ran(&Fake::new(), &[], "hung-up");

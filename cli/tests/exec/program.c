@@ -218,6 +218,14 @@ static long anonymous(void)
     return found;
 }
 
+static void *outlives_main(void *context)
+{
+    usleep(50000);
+    CALL(cuCtxSetCurrent, (void *), context);
+    take(4096);
+    return NULL;
+}
+
 static void own_handler(int signal)
 {
     (void)signal;
@@ -303,6 +311,20 @@ int main(int count, char **words)
         take(4096);
         kill(getpid(), SIGTERM);
         pause();
+    } else if (is("raises")) {
+        take(4096);
+        raise(SIGTERM);
+        return 9; /* The program must not run on after the signal. */
+    } else if (is("main-ends-first")) {
+        void *context;
+        pthread_t thread;
+        context_of_this_thread(&context);
+        if (pthread_create(&thread, NULL, outlives_main, context)) return 77;
+        pthread_exit(NULL);
+    } else if (is("drops-its-privileges")) {
+        ptr address = take(4096);
+        if (setuid(65534)) return 78;
+        give_back(address);
     } else if (is("hung-up")) {
         int ends[2];
         take(4096);

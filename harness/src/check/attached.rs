@@ -277,8 +277,13 @@ impl Attached {
         let mut report = self.with_notes(session.finish().report, &state.notes, taken);
         // If the program is not a test, the command decides its outcome.
         report.outcome = report.outcome.filter(|_| self.is_test);
-        Sink::global().finished(&report);
-        Sink::global().forget_snapshot();
+        let sink = Sink::global();
+        sink.finished(&report);
+        sink.forget_snapshot();
+        // A program that has dropped its privileges cannot write the reason to the file either.
+        if let Some(why) = sink.note() {
+            answer(&why);
+        }
     }
 
     fn with_notes(&self, mut report: Report, notes: &[String], taken: u64) -> Report {
@@ -406,7 +411,7 @@ fn executable() -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Answers the sender of a signal with a single write.
+/// Prints a line to standard error with a single write.
 fn answer(line: &str) {
     let line = format!("gpu-leak-check: {line}\n");
     // On an error, nobody is reading any more. A terminal that hangs up sends a signal of its own.

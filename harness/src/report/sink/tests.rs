@@ -197,10 +197,8 @@ fn limit_files_to(bytes: u64) {
         rlim_max: bytes,
     };
     // SAFETY: the limit is valid and outlives the call.
-    assert_eq!(
-        unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) },
-        0
-    );
+    let failed = unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
+    assert_eq!(failed, 0);
 }
 
 #[test]
