@@ -47,6 +47,12 @@ pub(crate) fn name(attribute: &Attribute) -> String {
     names.join("::")
 }
 
+/// Whether this is a case of rstest.
+pub(crate) fn is_case(attribute: &Attribute) -> bool {
+    let path = attribute.path();
+    path.segments.first().is_some_and(|it| it.ident == "case")
+}
+
 /// Whether this is libtest's `#[test]`, judged by its name. A module may have imported another
 /// macro as `test`.
 pub(crate) fn is_plain_test(attribute: &Attribute) -> bool {

@@ -67,12 +67,15 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     let args = Args::parse(tokens.clone())?;
     conflicts::check_layer(|name| args.value(name))?;
     let paths = Paths::new(args.library.as_ref());
-    // If the attribute that makes the test was above this one, libtest has read `#[should_panic]`
-    // and judges the panic itself.
+    // If the attribute that makes the test was above this one, libtest has read `#[should_panic]`.
     let is_made = requeued.has_test && !function.attrs.iter().any(attributes::is_plain_test);
-    if !is_made && let Some(should_panic) = ShouldPanic::take(&mut function.attrs)? {
-        requeued.should_panic = Some(should_panic);
-    }
+    let should_panic = match is_made {
+        true => ShouldPanic::take_after_libtest(&mut function.attrs)?,
+        // rstest gives the attribute only to the case above which it stands.
+        false if function.attrs.iter().any(attributes::is_case) => None,
+        false => ShouldPanic::take(&mut function.attrs)?,
+    };
+    requeued.should_panic = should_panic.or(requeued.should_panic);
     requeued.has_test |= function.attrs.iter().any(attributes::makes_test);
     let is_finished = input::check(&function).is_ok();
     if let Some(again) = requeued.behind_others(&tokens, &function, is_finished, &paths) {

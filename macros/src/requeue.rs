@@ -59,8 +59,7 @@ impl Requeued {
             if fact == "test" {
                 self.has_test = true;
             } else if fact == "panics" {
-                let expected = value.parse()?;
-                self.should_panic = Some(ShouldPanic { expected });
+                self.should_panic = Some(ShouldPanic::of(value.parse()?));
             } else {
                 let names = Punctuated::<LitStr, Token![,]>::parse_terminated(&value)?;
                 self.behind = names.iter().map(LitStr::value).collect();

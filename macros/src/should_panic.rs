@@ -1,5 +1,6 @@
 //! Removes `#[should_panic]` from the test, because libtest sees only the wrapper, which must not
-//! panic when the body does.
+//! panic when the body does. If the macro that makes the test is above this one, libtest has read
+//! the attribute already, and the wrapper must satisfy libtest as well.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -13,6 +14,8 @@ use crate::value;
 pub(crate) struct ShouldPanic {
     /// A text that the panic message must contain.
     pub(crate) expected: Option<LitStr>,
+    /// Whether libtest has read the attribute.
+    pub(crate) by_libtest: bool,
 }
 
 impl ShouldPanic {
@@ -25,9 +28,18 @@ impl ShouldPanic {
         found.first().map(Self::read).transpose()
     }
 
+    /// Like [`Self::take`], for a test in which libtest has read the attribute.
+    pub(crate) fn take_after_libtest(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Self>> {
+        let found = Self::take(attributes)?;
+        Ok(found.map(|it| Self {
+            by_libtest: true,
+            ..it
+        }))
+    }
+
     fn read(attribute: &Attribute) -> syn::Result<Self> {
         let expected = match &attribute.meta {
-            Meta::Path(_) => return Ok(Self { expected: None }),
+            Meta::Path(_) => return Ok(Self::of(None)),
             Meta::NameValue(pair) => value::text(&pair.value),
             Meta::List(list) => list
                 .parse_args::<MetaNameValue>()
@@ -36,9 +48,7 @@ impl ShouldPanic {
                 .and_then(|pair| value::text(&pair.value)),
         };
         match expected {
-            Some(text) => Ok(Self {
-                expected: Some(text),
-            }),
+            Some(text) => Ok(Self::of(Some(text))),
             None => Err(syn::Error::new_spanned(
                 attribute,
                 "unknown form: write `#[should_panic]` or `#[should_panic(expected = \"message\")]`",
@@ -46,10 +56,19 @@ impl ShouldPanic {
         }
     }
 
+    /// Returns an attribute with this argument that libtest has not read.
+    pub(crate) fn of(expected: Option<LitStr>) -> Self {
+        Self {
+            expected,
+            by_libtest: false,
+        }
+    }
+
     /// Expands to the library's `ShouldPanic`.
     pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
         let should_panic = paths.private("ShouldPanic");
         let expected = paths.option(self.expected.as_ref());
-        quote!(#should_panic { expected: #expected })
+        let by_libtest = self.by_libtest;
+        quote!(#should_panic { expected: #expected, by_libtest: #by_libtest })
     }
 }

@@ -103,7 +103,8 @@ fn ignore_and_should_panic_are_facts() {
     assert_eq!(
         case("panics").should_panic,
         Some(ShouldPanic {
-            expected: Some("on purpose")
+            expected: Some("on purpose"),
+            by_libtest: false,
         })
     );
 }

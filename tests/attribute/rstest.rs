@@ -65,6 +65,15 @@ fn panics(#[case] divisor: u32) {
     let _ = 1 / divisor;
 }
 
+#[gpu_leak_check]
+#[rstest]
+#[case::fine(1)]
+#[should_panic(expected = "divide by zero")]
+#[case::panics(0)]
+fn panics_in_one_case(#[case] divisor: u32) {
+    let _ = 1 / divisor;
+}
+
 #[test]
 fn every_case_is_registered_with_the_options() {
     let mut cases = registry::cases();

@@ -1,6 +1,7 @@
 //! `test_case` adds `#[test]` above all other attributes of the function.
 
-use gpu_leak_check::{gpu_leak_check, registry};
+use gpu_leak_check::observe::Source;
+use gpu_leak_check::{Place, gpu_leak_check, registry};
 use test_case::{test_case, test_matrix};
 
 use super::fails;
@@ -40,6 +41,25 @@ fn every_case_is_registered_once_with_the_options() {
 #[ignore = "fails on purpose"]
 fn does_not_panic(number: u32) {
     assert!(number > 0, "zero");
+}
+
+#[gpu_leak_check]
+#[test_case(1 => panics "on purpose" ; "with_text")]
+#[test_case(2 => panics ; "any")]
+#[ignore = "leaks on purpose"]
+fn panics_and_leaks(number: u64) {
+    static SOURCE: Source = Source::new("attribute", &[]);
+    SOURCE.allocated(Place::named("attribute:0"), number, 8);
+    panic!("on purpose");
+}
+
+#[test]
+fn a_leak_fails_a_case_that_panics_as_it_should() {
+    for case in ["test_case_1_with_text", "test_case_2_any"] {
+        let child = fails(&format!("attribute::test_case::panics_and_leaks::{case}"));
+        let reported = format!("{}{}", child.stdout, child.stderr);
+        assert!(reported.contains("gpu leak: 1 allocation"), "{reported}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Runs an annotated test: decides whether and when it runs in this process, and how it ends.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::thread;
 
@@ -16,7 +17,7 @@ use super::subject::subject_of;
 use super::turn::concurrency;
 use super::turn::entry;
 use super::turn::gate::{Gate, Manner, Turn};
-use crate::case::Case;
+use crate::case::{Case, ShouldPanic};
 use crate::config::{CheckSettings, Mode, TestFacts, WithoutGpu};
 use crate::exec_settings;
 use crate::ledger::ScopeId;
@@ -44,7 +45,23 @@ pub fn run_test(case: &'static Case) -> ExitCode {
         Some(name) if name == case.name() => Caller::Runner,
         _ => Caller::Program,
     };
-    run_as(case, caller)
+    match case.should_panic.filter(|it| it.by_libtest) {
+        None => run_as(case, caller),
+        Some(expected) => fail_by_returning(expected, || run_as(case, caller)),
+    }
+}
+
+/// Runs a test in which libtest expects this panic. Any panic may satisfy libtest, so a test fails
+/// by returning success; libtest then reports that the test did not panic. What failed has been
+/// printed by then.
+fn fail_by_returning(expected: ShouldPanic, test: impl FnOnce() -> ExitCode) -> ExitCode {
+    match catch_unwind(AssertUnwindSafe(test)) {
+        Ok(ExitCode::SUCCESS) => {
+            let text = expected.expected.unwrap_or("the test panicked as expected");
+            resume_unwind(Box::new(text.to_owned()))
+        }
+        Ok(_) | Err(_) => ExitCode::SUCCESS,
+    }
 }
 
 /// Who runs a check.

@@ -180,7 +180,12 @@ mod tests {
         let end = run("panicked", ScopeId(9), || {
             panic!("index {} is out of range", 3)
         });
-        let wanted = |expected| Some(ShouldPanic { expected });
+        let wanted = |expected| {
+            Some(ShouldPanic {
+                expected,
+                by_libtest: false,
+            })
+        };
         assert!(end.as_expected(wanted(None)));
         assert!(end.as_expected(wanted(Some("out of range"))));
         assert!(!end.as_expected(wanted(Some("out of memory"))));
