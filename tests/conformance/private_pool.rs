@@ -130,7 +130,8 @@ pub(super) fn figures_of_a_private_pool_count_like_all_others(device: &Device) {
 pub(super) fn a_capture_without_room_leaves_the_cache_as_it_is(device: &Device) {
     drop(take(device, 3 * MIB));
     let held = reserved(device);
-    let room = memory::device_memory(device).expect("its figures").free;
+    // Other processes may free memory at any time, so the request exceeds the whole device.
+    let room = memory::device_memory(device).expect("its figures").total;
     let failed = Graph::capture(device, || Buffer::new(device, room + 1).map(drop));
     let error = failed.expect_err("more than there is");
     assert!(error.to_string().contains("memory::empty_cache"), "{error}");
