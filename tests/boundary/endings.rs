@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, Code, FindingKind};
+use gpu_leak_check::{Check, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
@@ -209,6 +209,29 @@ fn a_forked_child_reports_nothing_and_does_not_affect_its_parent() {
     assert!(checked.aborted.is_empty(), "{story}");
     let last_lines = checked.child.stderr.matches("1 checked: 1 leaked");
     assert_eq!(last_lines.count(), 1, "{story}");
+}
+
+#[test]
+fn a_check_in_a_forked_child_has_measured_nothing() {
+    let checked = checked::on(&Fake::new(), "boundary::endings::checks_in_a_forked_child");
+    let story = checked.story();
+    let mut reports = checked.reports.iter();
+    let report = reports.find(|it| it.test == "child").expect(&story);
+    assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
+    let reason = report.reason.as_ref().expect("a reason");
+    assert_eq!(reason.code, Code::Unheard, "{story}");
+}
+
+#[ignore = "leaks on purpose"]
+#[test]
+fn checks_in_a_forked_child() {
+    context();
+    Check::new("parent").run(|| free(allocate(8).unwrap()).unwrap());
+    let Some(child) = fork() else {
+        Check::new("child").run(|| _ = allocate(100));
+        std::process::exit(0);
+    };
+    wait_for(child);
 }
 
 #[gpu_leak_check]

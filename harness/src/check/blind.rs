@@ -2,7 +2,7 @@
 //! not see everything is never clean.
 
 use crate::api::{self, Interception, Missed, MissedBefore, Reach, vulkan};
-use crate::device::{contexts, dl};
+use crate::device::{contexts, dl, exit};
 use crate::judge::Untraced;
 use crate::report::check_report::{Code, Reason};
 use crate::sync::{Mutex, locked};
@@ -24,6 +24,9 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
             driver_in_use,
         })
     };
+    if exit::forked() {
+        return untraced(false, in_forked_child(), true);
+    }
     let vulkan = partly_intercepted(
         &before.missed(vulkan::is_named_so),
         "more drivers and layers implement than this release can tell apart",
@@ -99,6 +102,16 @@ pub(crate) fn unheard() -> Reason {
         ),
     };
     Reason::new(Code::Unheard, what, remedy)
+}
+
+/// Returns why a check in a forked child saw nothing.
+fn in_forked_child() -> Reason {
+    Reason::new(
+        Code::Unheard,
+        "this process is a forked child of the test program, and calls in a forked child are not \
+         intercepted",
+        "run the check in the parent, or start a new program instead of a copy of this one",
+    )
 }
 
 /// Returns why no call is reported any more.
