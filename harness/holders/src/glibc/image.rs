@@ -30,6 +30,8 @@ const SYMBOLS: usize = 1024;
 /// The symbols of one file.
 #[derive(Debug)]
 pub(super) struct Image {
+    /// Whether the file has no symbols but those that other files may use.
+    pub(super) is_stripped: bool,
     /// The file offset of the first loaded part, and its address in the file.
     first: Option<(u64, u64)>,
     /// The writable variables.
@@ -83,9 +85,11 @@ impl Image {
         let endian = header.endian().ok()?;
         let sections = header.section_headers(endian, &cache).ok()?;
         let of = |kind| sections.iter().find(|it| it.sh_type(endian) == kind);
-        let symbols = of(SHT_SYMTAB).or_else(|| of(SHT_DYNSYM))?;
+        let all_symbols = of(SHT_SYMTAB);
+        let symbols = all_symbols.or_else(|| of(SHT_DYNSYM))?;
         let names_section = sections.get(symbols.sh_link(endian) as usize)?;
         let mut image = Self {
+            is_stripped: all_symbols.is_none(),
             first: None,
             variables: Vec::new(),
             thread_locals: Vec::new(),
@@ -140,11 +144,6 @@ impl Image {
     pub(super) fn bias(&self, offset: u64, start: u64) -> Option<u64> {
         let (first, address) = self.first?;
         (offset == first).then(|| start.wrapping_sub(address))
-    }
-
-    /// Whether only exported names are known.
-    pub(super) fn is_stripped(&self) -> bool {
-        self.functions.is_empty()
     }
 
     /// Looks up the functions that contain `addresses`, which are return addresses and so never a
@@ -344,5 +343,31 @@ mod tests {
         };
         assert!(read(0));
         assert!(!read(1 << 62));
+    }
+
+    /// A stripped program still has the names of the functions that it exports, such as `dlsym`.
+    #[test]
+    fn a_program_without_its_symbol_table_is_stripped() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        let mut program = fs::read("/proc/self/exe").unwrap();
+        let is_stripped = |program: &[u8]| {
+            fs::write(&path, program).unwrap();
+            let image = Image::read(&path, RULES, Budget::new(Duration::from_secs(100)));
+            image.map(|image| image.is_stripped)
+        };
+        assert_eq!(is_stripped(&program), Some(false));
+        let number = |bytes: &[u8]| {
+            let bytes = bytes.iter().rev();
+            bytes.fold(0, |number, byte| number << 8 | usize::from(*byte))
+        };
+        let (first, count) = (number(&program[40..48]), number(&program[60..62]));
+        for section in 0..count {
+            let kind = first + 64 * section + 4;
+            if program[kind] == 2 {
+                program[kind] = 0;
+            }
+        }
+        assert_eq!(is_stripped(&program), Some(true));
     }
 }

@@ -131,7 +131,7 @@ impl Roots {
                 cuda.extend(parts.iter().map(|part| part.addresses()));
             } else if is_program {
                 let module = module(Path::new("/proc/self/exe"), None, &parts, names, budget);
-                let named = module.filter(|module| !module.image.is_stripped());
+                let named = module.filter(|module| !module.image.is_stripped);
                 self.complete &= named.is_some();
                 modules.extend(named);
             } else if !is_of_the_system(file, name, names) {
