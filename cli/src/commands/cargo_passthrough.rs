@@ -58,9 +58,10 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     Ok(match code {
         // cargo does not know that a child process of a test has failed, nor a test in a process
         // that another test ended with code 0.
-        0 if overview.has_findings() => asked.judging.code(Exit::Findings),
-        0 if !overview.has_measured() => asked.judging.code(exit_without_checks(&denied)?),
-        0 => asked.judging.code(denied.exit_of(&overview)),
+        0 if overview.has_findings() || overview.has_measured() => {
+            asked.judging.code(denied.exit_of(&overview))
+        }
+        0 => asked.judging.code(exit_without_checks(&denied)?),
         code => code,
     })
 }

@@ -143,7 +143,7 @@ pub(super) fn take_turn(test: &TestFacts, caller: Caller) -> Turn<'static> {
 /// Returns the turn of a check that does not wait: it is nested, or checks a scope or a process.
 pub(super) fn no_turn() -> Turn<'static> {
     let around = current().and_then(tree::check_around);
-    GATE.stay_outside(usize::from(around.is_some()))
+    GATE.stay_outside(around.is_some())
 }
 
 /// Whether the run's settings skip the test on this machine.

@@ -41,11 +41,12 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
     match report.status {
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
-            // A sum without an owner does not fail a test, but fails the command under `--strict`.
             let is_unconfirmed = report.findings.iter().any(Finding::is_unconfirmed);
             let has_reason = |code| report.reason.as_ref().is_some_and(|it| it.code == code);
             match policy.mode {
                 Mode::Require => Outcome::Fail,
+                // A sum without an owner does not fail a test, but fails the command under
+                // `--strict`.
                 Mode::Auto if something_to_see && policy.ci && !has_reason(Code::Shared) => {
                     Outcome::Fail
                 }

@@ -120,11 +120,15 @@ functions! {
     ///
     /// The conditions are those of [`Self::stream_is_capturing`].
     [unsafe] synchronise_stream = c"cuStreamSynchronize"(stream: u64);
-    [unsafe] capture = c"cuStreamGetCaptureInfo_v2"(stream: u64, status: *mut c_int,
-        id: *mut u64, graph: *mut u64, dependencies: *mut u64, count: *mut usize);
+    [unsafe] capture = c"cuStreamGetCaptureInfo_v2"(
+        stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
+        count: *mut usize
+    );
     /// Like `capture`, except that stream 0 is the thread's own stream.
-    [unsafe] capture_per_thread = c"cuStreamGetCaptureInfo_v2_ptsz"(stream: u64, status: *mut c_int,
-        id: *mut u64, graph: *mut u64, dependencies: *mut u64, count: *mut usize);
+    [unsafe] capture_per_thread = c"cuStreamGetCaptureInfo_v2_ptsz"(
+        stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
+        count: *mut usize
+    );
     [unsafe] address_range = c"cuMemGetAddressRange_v2"(base: *mut u64, size: *mut usize, address: u64);
     /// Returns the handle of the device's default pool, which cannot be destroyed.
     default_pool = c"cuDeviceGetDefaultMemPool"(&u64; device: c_int);
@@ -209,14 +213,19 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
 /// files in the absolute directories of the path and in the system's directories.
 fn candidates(searched: &str) -> Vec<PathBuf> {
     const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
-    const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:\
-        /usr/lib/wsl/lib:/usr/local/nvidia/lib64";
+    const SYSTEM: [&str; 5] = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib/wsl/lib",
+        "/usr/local/nvidia/lib64",
+    ];
     let is_absolute = |entry: &&str| Path::new(entry).is_absolute();
     let entries = || searched.split([':', ';']);
     if searched.is_empty() || entries().all(|entry| is_absolute(&entry)) {
         return NAMES.map(PathBuf::from).to_vec();
     }
-    let directories = entries().filter(is_absolute).chain(SYSTEM.split(':'));
+    let directories = entries().filter(is_absolute).chain(SYSTEM);
     let directories = directories.map(Path::new);
     let files = directories.flat_map(|directory| NAMES.map(|name| directory.join(name)));
     files.collect()

@@ -92,8 +92,15 @@ unsafe extern "C" fn pthread_create(
 }
 
 /// The prefixes of the file names of GPU drivers: NVIDIA's, AMD's and Mesa's.
-const DRIVERS: &str =
-    "libnvidia- libcuda.so libGLX_nvidia.so libEGL_nvidia.so libvulkan_ libgallium amdvlk";
+const DRIVERS: [&str; 7] = [
+    "libnvidia-",
+    "libcuda.so",
+    "libGLX_nvidia.so",
+    "libEGL_nvidia.so",
+    "libvulkan_",
+    "libgallium",
+    "amdvlk",
+];
 
 /// Whether a thread works for a driver. A thread does so if its first function is in a driver's
 /// library.
@@ -119,8 +126,7 @@ fn is_drivers(routine: Routine) -> bool {
             // SAFETY: the object stays loaded during the visit, and its name is a C string.
             let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_bytes();
             let file = path.rsplit(|letter| *letter == b'/').next().unwrap_or(path);
-            let mut drivers = DRIVERS.split(' ');
-            is_drivers = drivers.any(|driver| file.starts_with(driver.as_bytes()));
+            is_drivers = DRIVERS.iter().any(|it| file.starts_with(it.as_bytes()));
         }
         !is_in
     });

@@ -101,16 +101,16 @@ impl Gate {
         self.come_in(&mut state, exclusive, Duration::ZERO)
     }
 
-    /// Returns the turn of a check that needs no turn of its own: it runs within the turn of the
-    /// check around it, or it is a scope outside every check, of which there are `around` 1 or 0.
-    pub(crate) fn stay_outside(&self, around: usize) -> Turn<'_> {
+    /// Returns the turn of a check that does not enter: a nested check runs within the turn of the
+    /// check around it, and a scope outside every check does not wait.
+    pub(crate) fn stay_outside(&self, is_nested: bool) -> Turn<'_> {
         let state = self.state();
         Turn {
             gate: self,
             is_inside: false,
             exclusive: false,
             entered: state.entered,
-            met: state.inside > around,
+            met: state.inside > usize::from(is_nested),
             waited: Duration::ZERO,
         }
     }
@@ -217,7 +217,7 @@ mod tests {
                 // The next thread starts only when this thread is waiting.
                 wait_for_line(gate_of(&first), number + 1);
             }
-            let nested = gate.stay_outside(1);
+            let nested = gate.stay_outside(true);
             assert_eq!(nested.waiting(), first.waiting());
             drop(first);
         });
@@ -281,15 +281,15 @@ mod tests {
     #[test]
     fn a_check_within_the_turn_of_another_meets_only_the_others() {
         let gate = Gate::new();
-        let outside = gate.stay_outside(0);
+        let outside = gate.stay_outside(false);
         let outer = gate.enter(Manner::Parallel);
         assert!(outside.met_another());
-        let nested = gate.stay_outside(1);
+        let nested = gate.stay_outside(true);
         assert!(!nested.met_another());
         drop(gate.enter(Manner::Parallel));
         assert!(nested.met_another());
         let beside = gate.enter(Manner::Parallel);
-        assert!(gate.stay_outside(1).met_another());
+        assert!(gate.stay_outside(true).met_another());
         drop((nested, beside, outer));
         assert!(!gate.enter(Manner::Exclusive).met_another());
     }
