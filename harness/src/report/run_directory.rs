@@ -47,8 +47,8 @@ impl RunDirectory {
         Ok(path)
     }
 
-    /// Keeps the newest runs and those in progress, and removes all others. Several processes may do this at the same
-    /// time, so missing files and failed removals are ignored.
+    /// Keeps the newest runs and those in progress, and removes all others. Several processes may
+    /// do this at the same time, so missing files and failed removals are ignored.
     fn remove_old_runs(&self) {
         let Ok(entries) = fs::read_dir(&self.base) else {
             return;
@@ -99,7 +99,8 @@ pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
         if directory.join(MARKER).is_file() {
             if is_in_progress(&directory) {
                 return Err(io::Error::other(
-                    "a process of the earlier run with this name is still running",
+                    "a process of the earlier run with this name is still running; choose another \
+                     name, or wait until it has ended",
                 ));
             }
             remove(&directory);
