@@ -62,19 +62,25 @@ const KERNELS: House = House {
     prefixes: ["crate::", "crate::"],
 };
 
-/// Returns the floor of each module of `house`. The surface is floor 0.
+/// Returns the floor of each module of `house`. A line of the table that begins with a number begins
+/// the floor with that number; the ground floor is 1.
 fn floors(house: &House) -> BTreeMap<String, usize> {
     let page = read(house.page);
     let tables = page.split("```text\n").skip(1);
     let table = tables.filter_map(|table| table.split("```").next()).last();
-    let names = table.expect("a table").lines().zip(0..);
-    let names = names.flat_map(|(line, floor)| {
+    let mut floor = 0;
+    let mut floors = BTreeMap::new();
+    for line in table.expect("a table").lines() {
         let line = line.strip_prefix("//! ").unwrap_or(line);
         let names: String = line.chars().take(COLUMN).collect();
-        let names: Vec<_> = names.split_whitespace().map(str::to_owned).collect();
-        names.into_iter().map(move |name| (name, floor))
-    });
-    names.collect()
+        for name in names.split_whitespace() {
+            match name.parse() {
+                Ok(number) => floor = number,
+                Err(_) => _ = floors.insert(name.to_owned(), floor),
+            }
+        }
+    }
+    floors
 }
 
 /// Returns the Rust files below `directory`.
@@ -181,10 +187,10 @@ fn from_elsewhere(house: &House) -> Vec<String> {
         .collect()
 }
 
-/// Returns the modules of `house` that have no floor or import from above. The names in one row
-/// form one floor.
+/// Returns the modules of `house` that have no floor, or import from their own floor or above.
 fn wrong(house: &House) -> Vec<String> {
     let floors = floors(house);
+    let surface = floors.values().copied().max().unwrap_or_default();
     let sources = root().join(house.directory);
     let elsewhere = from_elsewhere(house);
     let mut wrong = Vec::new();
@@ -205,9 +211,9 @@ fn wrong(house: &House) -> Vec<String> {
         let prefix = house.prefixes[usize::from(is_module)];
         for name in named(&code(&fs::read_to_string(&path).expect("a file")), prefix) {
             match floors.get(name.trim_start_matches("__")) {
-                Some(other) if other >= floor || name == module => {}
+                Some(other) if other < floor || name == module => {}
                 // Only the surface may name items that are on no floor, because they are its own.
-                None if *floor == 0 || elsewhere.contains(&name) => {}
+                None if *floor == surface || elsewhere.contains(&name) => {}
                 _ => wrong.push(format!("{} imports {name}", inside.display())),
             }
         }

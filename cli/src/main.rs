@@ -13,14 +13,17 @@
 //! Each floor imports only from floors below it; `tests/structure.rs` checks this.
 //!
 //! ```text
-//! main commands                  the entry point; a file for each subcommand, one for the four of cargo
-//! arguments session deny         the command line; starts, watches and sums up a program; `--deny`
-//! render launch progress         a file for each format; processes, signals and the preloaded library;
-//!                                progress on a terminal
-//! entries                        what the entries of the configuration file match in a run
-//! run overview                   reads run files; the model that all formats use
-//! workspace exit output          where runs and their configuration are; exit codes; printing
-//! explanations                   what the words of reports mean, and what to do
+//! 10 main                        the entry point
+//! 9 commands                     a file for each subcommand, one for the four of cargo
+//! 8 session deny                 starts, watches and sums up a program; `--deny`
+//! 7 arguments                    the command line
+//! 6 render launch progress       a file for each format; processes, signals and the preloaded library;
+//!   entries                      progress on a terminal; what the entries of the configuration file match in a run
+//! 5 overview                     the model that all formats use
+//! 4 run                          reads run files
+//! 3 workspace                    where runs and their configuration are
+//! 2 exit                         exit codes
+//! 1 output explanations          printing; what the words of reports mean, and what to do
 //! ```
 
 mod arguments;

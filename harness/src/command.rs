@@ -44,7 +44,7 @@ pub struct Contents {
 ))]
 pub fn contents(path: &Path) -> Contents {
     use object::Object;
-    let file = crate::device::mapped::file(path);
+    let file = crate::loader::mapped::file(path);
     let file = file.and_then(|bytes| object::read::elf::NativeElfFile::parse(bytes).ok());
     let has = |name| {
         let file: Option<&object::read::elf::NativeElfFile<'_>> = file.as_ref();

@@ -26,14 +26,17 @@ mod check;
 mod config;
 mod device;
 mod exec_settings;
+mod exit;
 mod files;
 pub mod ledger;
+mod loader;
 pub mod observe;
 pub mod options;
 pub mod probe;
 pub mod recording;
 pub mod registry;
 pub mod report;
+mod workspace;
 
 #[doc(hidden)]
 pub use gpu_leak_core::units;

@@ -26,7 +26,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::capture;
-use crate::device::exit;
+use crate::exit;
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
 use crate::recursion_guard::{RecursionGuard, quiet, try_quiet};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 pub use crate::judge::Expect;
-use crate::ledger::Kind;
+use gpu_leak_core::ledger::Kind;
 
 /// The type of an option's value, by its kind in the [table](gpu_leak_check_options::options).
 macro_rules! value_of {

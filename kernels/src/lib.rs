@@ -39,26 +39,26 @@
 //! helps. Each floor imports only from floors below it; `tests/structure.rs` checks this.
 //!
 //! ```text
-//! planted programs training lib  planted leaks; whole programs with the known bytes of each step; a training
-//!                                step as one graph
-//! nn optim data                  layers, optimisers, data loading
-//! tensor                         arrays with their place in an autograd graph; tensors on the host
-//! autograd                       that graph: nodes, leaves, the rule of each operation, the backward pass
-//! array                          numbers on a device and all operations on them, without gradients
-//! dispatch                       selects what executes an operation: the device's implementation or, during
+//! 16 lib planted programs        planted leaks; whole programs with the known bytes of each step; a training
+//!    training                    step as one graph
+//! 15 nn optim data               layers, optimisers, data loading
+//! 14 tensor                      arrays with their place in an autograd graph; tensors on the host
+//! 13 autograd                    that graph: nodes, leaves, the rule of each operation, the backward pass
+//! 12 array                       numbers on a device and all operations on them, without gradients
+//! 11 dispatch                    selects what executes an operation: the device's implementation or, during
 //!                                a capture, the recorder
-//! graph                          work that is recorded once and replayed, with its own memory
-//! compute                        the operations as traits, on the CPU (host/) and on CUDA (cuda/), over
+//! 10 graph                       work that is recorded once and replayed, with its own memory
+//! 9 compute                      the operations as traits, on the CPU (host/) and on CUDA (cuda/), over
 //!                                layouts of numbers in storages
-//! memory                         buffers of a device, and the figures of its allocator
-//! device                         a backend and its allocator, which live as long as a handle or a block of theirs
-//! cuda embedded                  the two backends: context, streams, segments
-//! capturing probe                whether this thread captures a graph; the harness's probe of the allocators
-//! allocator                      the caching allocator, which handles streams but no device
-//! stream                         queues of work, real and simulated, and their events
-//! random error                   seeds and random numbers on the host; the error type
-//! parallel bytes watch device_id threads of an operation; byte counts; reports to the harness; which device
-//!                                something belongs to
+//! 8 memory                       buffers of a device, and the figures of its allocator
+//! 7 device                       a backend and its allocator, which live as long as a handle or a block of theirs
+//! 6 cuda embedded                the two backends: context, streams, segments
+//! 5 capturing probe              whether this thread captures a graph; the harness's probe of the allocators
+//! 4 allocator                    the caching allocator, which handles streams but no device
+//! 3 stream                       queues of work, real and simulated, and their events
+//! 2 random error                 seeds and random numbers on the host; the error type
+//! 1 parallel bytes watch         threads of an operation; byte counts; reports to the harness; which device
+//!   device_id                    something belongs to
 //! ```
 //!
 //! Computation is above the device: `compute/cuda` launches kernels through `cuda`. Rules compute

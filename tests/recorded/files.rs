@@ -86,17 +86,6 @@ fn recordings() -> io::Result<Vec<PathBuf>> {
 /// Returns a readable summary, with one line for each fact.
 fn summary(replay: &Replay) -> String {
     let mut text = String::new();
-    let header = &replay.header;
-    let _ = writeln!(
-        text,
-        "devices {}, driver {}",
-        if header.devices.is_empty() {
-            "unnamed".to_owned()
-        } else {
-            header.devices.join(", ")
-        },
-        header.driver.as_deref().unwrap_or("none"),
-    );
     for report in &replay.reports {
         add_report(report, &mut text);
     }

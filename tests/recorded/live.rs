@@ -230,11 +230,6 @@ fn a_leak_is_reported_with_bytes_kind_and_line() {
         leak.site.location(),
         format!("tests/recorded/programs.rs:{line}")
     );
-    let header = &replay.header;
-    assert!(
-        header.driver.is_some() && !header.devices.is_empty(),
-        "{header:?}"
-    );
 }
 
 #[test]

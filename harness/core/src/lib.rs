@@ -12,19 +12,19 @@
 //! Each floor imports only from floors below it; `tests/structure.rs` checks this.
 //!
 //! ```text
-//! lib run_file_schema            the surface; names and kinds in the published schema of the run file
-//! judge                          the input of a session → the result of its check; the rules, and what each
+//! 8 lib run_file_schema          the surface; names and kinds in the published schema of the run file
+//! 7 judge                        the input of a session → the result of its check; the rules, and what each
 //!                                device held
-//! suppressions                   what may stay, from the attribute and the configuration file
-//! call_site                      trims a stack to its call site; libraries and caching allocators by name
-//! report                         what a check found, as data: findings, sites, what each device held, why a
+//! 6 suppressions                 what may stay, from the attribute and the configuration file
+//! 5 call_site                    trims a stack to its call site; libraries and caching allocators by name
+//! 4 report                       what a check found, as data: findings, sites, what each device held, why a
 //!                                check could not measure; the whole report is `report/check_report.rs` of the harness
-//! units escape                   bytes and counts in text; names from outside, made safe to print
-//! ledger                         events and the names in them; apply/ applies events, a file for each kind;
+//! 3 units escape                 bytes and counts in text; names from outside, made safe to print
+//! 2 ledger                       events and the names in them; apply/ applies events, a file for each kind;
 //!                                table, the records in shards by key, with everything that is counted:
 //!                                usage, timeline, meter; scopes, contexts, anomalies; resources with more
 //!                                than one owner: holds, physical, graphs, and shared, which contains them
-//! sync recursion_guard           locks and atomics, which tests/interleavings replaces; the recursion guard
+//! 1 sync recursion_guard         locks and atomics, which tests/interleavings replaces; the recursion guard
 //!                                of a thread that does the harness's own work
 //! ```
 //!

@@ -6,7 +6,8 @@ use gpu_leak_interpose::{
 
 use super::start::{Reach, reach};
 use super::{cuda, vulkan, wrapper};
-use crate::device::{contexts, driver, exit};
+use crate::device::{contexts, driver};
+use crate::exit;
 
 /// How much of the program's use of the CUDA driver is intercepted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu_leak_interpose::uncancelled;
 
-use crate::device::exit;
+use crate::exit;
 use crate::recursion_guard::{quiet, try_quiet};
 
 /// Whether calls are reported to the ledger. If they are not, reading this flag is all that a call

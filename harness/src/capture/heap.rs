@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use gpu_leak_interpose::{CLEARED, FreedBlock, HeapWatch, is_heap_watched, token, watch_heap};
 use rustc_hash::FxHashMap;
 
-use crate::device::exit;
+use crate::exit;
 use crate::ledger::{self, StackId};
 use crate::recursion_guard::{quiet, try_quiet};
 use crate::sync::{Mutex, locked};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::mappings;
 use super::modules::Modules;
-use crate::device::dl::{self, Changes};
 use crate::ledger;
 use crate::ledger::event::StackId;
+use crate::loader::{self, Changes};
 use crate::sync::{Mutex, locked};
 
 static HISTORY: Mutex<History> = Mutex::new(History {
@@ -41,7 +41,7 @@ struct History {
 pub(super) fn met(stack: StackId) {
     // The loader is called before the lock is taken, because the loader may be running a
     // constructor that calls CUDA.
-    let changes = dl::changes();
+    let changes = loader::changes();
     let mut history = locked(&HISTORY);
     history.note(changes, mappings::of_this_process);
     history.met(stack);
@@ -51,7 +51,7 @@ pub(super) fn met(stack: StackId) {
 /// modules that are mapped now.
 pub(crate) fn modules_of(raw: &[usize]) -> (Arc<Modules>, Arc<Modules>) {
     let stack = ledger::live().stacks().find(raw);
-    let changes = dl::changes();
+    let changes = loader::changes();
     let mut history = locked(&HISTORY);
     history.note(changes, mappings::of_this_process);
     let now = history.now();

@@ -14,11 +14,9 @@ use gpu_leak_interpose::uncancelled;
 use serde::Serialize;
 
 use super::recording::{Line, RecordedEvent, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack};
-use crate::device::contexts::{device_name, missing};
-use crate::device::driver;
 use crate::files::through_no_link;
 use crate::ledger::event::{Event, Ticket};
-use crate::ledger::{self, Place, StackId, Stacks};
+use crate::ledger::{self, StackId, Stacks};
 use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 
@@ -78,7 +76,7 @@ fn with_its_number(name: &Path) -> PathBuf {
 pub(crate) fn identify() {
     if let Some(recorder) = recorder_of_this_process() {
         let _quiet = quiet();
-        recorder.identify(header, create);
+        recorder.identify(&header(), create);
     }
 }
 
@@ -118,29 +116,20 @@ impl Write for Reopened {
     }
 }
 
-/// Describes this process and this machine. Initialises the driver if necessary.
+/// Describes this process.
 fn header() -> RecordingHeader {
     let program = env::current_exe().unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy();
-    let driver = match missing() {
-        None => driver::get(),
-        Some(_) => None,
-    };
-    let devices = driver.and_then(|driver| driver.device_count().ok());
-    let name = |device| device_name(Place::cuda(device)).map(|device| device.name);
     RecordingHeader {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         program: program.into_owned(),
         pid: process::id(),
-        driver: driver.and_then(|driver| driver.cuda_version().ok()),
-        devices: (0..devices.unwrap_or(0)).filter_map(name).collect(),
     }
 }
 
 /// A recording in progress.
-#[derive(Debug)]
 pub(crate) struct Recorder {
     path: PathBuf,
     state: Mutex<RecorderState>,
@@ -164,14 +153,6 @@ enum RecordingOutput {
     GaveUp(Option<String>),
 }
 
-impl std::fmt::Debug for RecorderState {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("RecorderState")
-            .field("order", &self.order)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Recorder {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
@@ -193,19 +174,14 @@ impl Recorder {
     /// collected so far. Has an effect only once.
     pub(super) fn identify(
         &self,
-        header: impl FnOnce() -> RecordingHeader,
+        header: &RecordingHeader,
         create: impl FnOnce(&Path) -> io::Result<Box<dyn Write + Send>>,
     ) {
-        if !matches!(self.state().output, RecordingOutput::Waiting(..)) {
-            return;
-        }
-        // No lock is held while the header is created, because this calls the driver, and such
-        // calls can cause events.
-        let header = line(&Line::<Event>::Header(header()));
         let mut state = self.state();
         let RecordingOutput::Waiting(waiting) = &mut state.output else {
             return;
         };
+        let header = line(&Line::<Event>::Header(header.clone()));
         let first = header.map(|header| [header, std::mem::take(waiting)].concat());
         match create(&self.path) {
             Ok(file) => {

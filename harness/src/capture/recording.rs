@@ -36,7 +36,7 @@ pub(crate) enum Line<E> {
     Check(Box<CheckInput>),
 }
 
-/// Describes the writer of a recording, and its machine.
+/// Describes the writer of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordingHeader {
@@ -51,10 +51,6 @@ pub struct RecordingHeader {
     pub program: String,
     /// The process id.
     pub pid: u32,
-    /// The highest CUDA version that the driver supports, such as `13.0`; `None` without a driver.
-    pub driver: Option<String>,
-    /// The names of the devices, in the order in which the driver lists them.
-    pub devices: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use gpu_leak_holders::words_with;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
-use crate::device::dl;
+use crate::loader;
 use crate::sync::{Mutex, locked};
 
 static STATICS: Mutex<Statics> = Mutex::new(Statics {
@@ -36,7 +36,7 @@ pub(super) fn reported(address: u64) {
         return;
     }
     let began = Instant::now();
-    let found = words_with(address, &dl::writable_parts(), statics.left);
+    let found = words_with(address, &loader::writable_parts(), statics.left);
     statics.words.extend(found);
     statics.left = statics.left.saturating_sub(began.elapsed());
 }

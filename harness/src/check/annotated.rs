@@ -1,4 +1,5 @@
-//! Runs an annotated test: decides whether and when it runs in this process, and how it ends.
+//! Runs what has the attribute: a test, all tests of a program, or a program's `main`. Decides
+//! whether and when a test runs in this process, and how it ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
@@ -10,19 +11,22 @@ use super::isolate;
 use super::outcome;
 use super::process::exit_summary;
 use super::process::listen::record_from_here;
-use super::scopes::open::{current, is_inside_a_check};
-use super::scopes::tree;
+use super::scopes::open::is_inside_a_check;
 use super::session::{Session, check, refuse};
 use super::subject::subject_of;
-use super::turn::concurrency;
-use super::turn::entry;
-use super::turn::gate::{Gate, Manner, Turn};
+use super::turn::gate::Turn;
+use super::turn::{self, Caller, concurrency, entry};
 use crate::case::{Case, ShouldPanic};
-use crate::config::{CheckSettings, Mode, TestFacts, WithoutGpu};
+use crate::config::{CheckSettings, Mode, WithoutGpu};
 use crate::exec_settings;
 use crate::ledger::ScopeId;
+#[cfg(feature = "main")]
+use crate::registry;
 
-static GATE: Gate = Gate::new();
+/// The exit code for wrong settings.
+const USAGE: u8 = 2;
+/// The exit code for findings.
+const FINDINGS: u8 = 1;
 
 /// Runs one annotated test and judges the leaks of its body. This function is for runners. It waits
 /// as long as another check prevents the test from running.
@@ -64,15 +68,6 @@ fn fail_by_returning(expected: ShouldPanic, test: impl FnOnce() -> ExitCode) -> 
     }
 }
 
-/// Who runs a check.
-#[derive(Clone, Copy)]
-pub(super) enum Caller {
-    /// A runner. No other check can be waiting for it.
-    Runner,
-    /// The program. An outer check may be waiting for it.
-    Program,
-}
-
 fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
     isolate::report_to_parent(|| {
         let settings = settings_of(case).unwrap_or_else(|why| refuse(&subject_of(case), why));
@@ -94,7 +89,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         if is_left_out(case, &settings) {
             return ExitCode::SUCCESS;
         }
-        let turn = take_turn(&settings.test, caller);
+        let turn = turn::take(&settings.test, caller);
         let body = |scope| body::run(case.name(), scope, case.body);
         let checked = check(session_of(case, settings, turn), body);
         let report = |checked| outcome::report(&subject_of(case), checked).0;
@@ -102,52 +97,80 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
     })
 }
 
+/// Runs a program's `main` and reports its leaks.
+///
+/// The exit code is the program's own if the program failed, 1 for findings, and 2 for wrong
+/// settings.
+///
+/// # Panics
+///
+/// Panics with the program's own panic.
+pub fn run_program(case: &'static Case) -> ExitCode {
+    let settings = match settings_of(case) {
+        Ok(settings) => settings,
+        Err(error) => {
+            outcome::tell(&format!("gpu-leak-check: {error}"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    if settings.policy.mode == Mode::Off || is_unchecked(case) {
+        return (case.body)();
+    }
+    if is_left_out(case, &settings) {
+        return ExitCode::SUCCESS;
+    }
+    concurrency::is_one_program();
+    let body = |scope| body::run_main(scope, case.body);
+    let checked = match check(session_of(case, settings, turn::none()), body) {
+        Ok(checked) => checked,
+        Err(end) => return outcome::end_unjudged(case, end),
+    };
+    if let Some(failed) = checked.failed {
+        outcome::tell(&format!("{failed}\n\n{}", outcome::story(&checked.report)));
+        return ExitCode::from(FINDINGS);
+    }
+    outcome::print_beside(&checked.report, checked.outcome);
+    outcome::end_unjudged(case, checked.end)
+}
+
+/// Runs all checks of a program that the command line selects, with libtest's options. This
+/// implements [`main!`](crate::main).
+#[cfg(feature = "main")]
+pub fn main() -> ExitCode {
+    let arguments = libtest_mimic::Arguments::from_args();
+    let trials = registry::cases().into_iter().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+#[cfg(feature = "main")]
+fn trial(case: &'static Case) -> libtest_mimic::Trial {
+    let test = move || {
+        if run(case) == ExitCode::SUCCESS {
+            Ok(())
+        } else {
+            Err(libtest_mimic::Failed::from("the test returned an error"))
+        }
+    };
+    libtest_mimic::Trial::test(case.name(), test).with_ignored_flag(case.ignored)
+}
+
 /// Creates the session of an annotated test or of a program's `main`.
-pub(super) fn session_of(
-    case: &'static Case,
-    settings: CheckSettings,
-    turn: Turn<'static>,
-) -> Session {
+fn session_of(case: &'static Case, settings: CheckSettings, turn: Turn<'static>) -> Session {
     Session::new(subject_of(case), settings, turn)
         .of_test(case.should_panic, case.origin.manifest_dir)
 }
 
 /// Returns the settings of an annotated test or of a program's `main`, or a message if they are
 /// wrong.
-pub(super) fn settings_of(case: &Case) -> Result<CheckSettings, String> {
+fn settings_of(case: &Case) -> Result<CheckSettings, String> {
     let Case {
         options, origin, ..
     } = case;
     CheckSettings::of(case.name(), origin.manifest_dir, options, options.allow)
 }
 
-/// Waits for the turn of a check. A nested check runs within the turn of the check around it.
-pub(super) fn take_turn(test: &TestFacts, caller: Caller) -> Turn<'static> {
-    if is_inside_a_check() {
-        return no_turn();
-    }
-    let manner = if test.parallel {
-        Manner::Parallel
-    } else {
-        Manner::Exclusive
-    };
-    match caller {
-        Caller::Runner => {
-            concurrency::arrive();
-            GATE.enter(manner)
-        }
-        Caller::Program => GATE.enter_now(manner),
-    }
-}
-
-/// Returns the turn of a check that does not wait: it is nested, or checks a scope or a process.
-pub(super) fn no_turn() -> Turn<'static> {
-    let around = current().and_then(tree::check_around);
-    GATE.stay_outside(around.is_some())
-}
-
 /// Whether the run's settings skip the test on this machine.
-pub(super) fn is_left_out(case: &Case, settings: &CheckSettings) -> bool {
+fn is_left_out(case: &Case, settings: &CheckSettings) -> bool {
     let may_skip = settings.policy.without_gpu == WithoutGpu::Skip;
     let skip = settings.test.needs_gpu && may_skip && blind::no_gpu();
     if skip {
@@ -157,7 +180,7 @@ pub(super) fn is_left_out(case: &Case, settings: &CheckSettings) -> bool {
 }
 
 /// Whether the attribute exempts this test from being judged here.
-pub(super) fn is_unchecked(case: &Case) -> bool {
+fn is_unchecked(case: &Case) -> bool {
     case.options.unchecked_if.is_some_and(|unchecked| {
         let holds = (unchecked.condition)();
         if holds {

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 use gpu_leak_interpose::uncancelled;
 use rustc_hash::FxHashSet;
 
-use super::annotated::no_turn;
 use super::blind;
 use super::holders;
 use super::outcome;
@@ -30,12 +29,13 @@ use super::run::PeakLog;
 use super::scopes::open::{open_process, process};
 use super::scopes::tree::Lineage;
 use super::session::Session;
+use super::turn;
 use crate::api::{self, Reach, before_initialisation};
 use crate::case::Case;
 use crate::config::CheckSettings;
-use crate::device::exit;
 use crate::device::start::BeforeFirstThread;
 use crate::exec_settings::Settings;
+use crate::exit;
 use crate::judge::{Amount, ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
 use crate::ledger::{self, Anomaly, Mark, Record, ScopeId};
 use crate::options::Options;
@@ -130,7 +130,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         return None;
     }
     let log = run.policy.peaks.then(|| PeakLog::begin(ScopeId::NONE));
-    let session = Session::new(subject, run, no_turn()).of_process(settings.is_test);
+    let session = Session::new(subject, run, turn::none()).of_process(settings.is_test);
     let attached = Attached {
         log,
         every: settings.every_ms.map(Duration::from_millis),

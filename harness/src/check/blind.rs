@@ -2,11 +2,12 @@
 //! not see everything is never clean.
 
 use crate::api::{self, Interception, Missed, MissedBefore, Reach, vulkan};
-use crate::device::{contexts, dl, exit};
+use crate::device::contexts;
 use crate::judge::Untraced;
 use crate::report::check_report::{Code, Reason};
 use crate::sync::{Mutex, locked};
 use crate::units::listed;
+use crate::{exit, loader};
 
 /// Whether this machine has no working driver.
 pub(crate) fn no_gpu() -> bool {
@@ -71,7 +72,7 @@ pub(crate) fn missing() -> Option<Reason> {
 /// uses none.
 fn other_api() -> Option<Reason> {
     const LIBRARIES: [&str; 4] = ["libEGL.so", "libGL.so", "libGLESv2.so", "libOpenGL.so"];
-    let modules = dl::modules();
+    let modules = loader::modules();
     let names = modules.iter().filter_map(|file| file.file_name()?.to_str());
     let library = names.into_iter().find(|name| {
         let is_named_so = |library: &&str| name.starts_with(library);

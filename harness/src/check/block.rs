@@ -4,11 +4,11 @@ use std::panic::{Location, resume_unwind};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::annotated::{Caller, take_turn};
 use super::body::{End, run_here, run_here_async};
 use super::outcome::{self, Checked};
 use super::session::{Session, check, check_async, refuse};
 use super::subject::subject_at;
+use super::turn::{self, Caller};
 use crate::config::{CheckSettings, Mode};
 use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};
@@ -224,7 +224,7 @@ impl Check {
         if settings.policy.mode == Mode::Off {
             return None;
         }
-        let turn = take_turn(&settings.test, Caller::Program);
+        let turn = turn::take(&settings.test, Caller::Program);
         let session = Session::new(subject.clone(), settings, turn);
         Some((subject, session))
     }

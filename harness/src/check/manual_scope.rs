@@ -6,7 +6,6 @@ use std::panic::{Location, panic_any};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::annotated::no_turn;
 use super::assertion;
 use super::body::End;
 use super::outcome::{self, Outcome};
@@ -17,6 +16,7 @@ use super::scopes::token::Token;
 use super::session::Session;
 use super::settle_with;
 use super::subject::subject_at;
+use super::turn;
 use crate::config::CheckSettings;
 use crate::ledger::{Amount, ScopeId};
 use crate::options::Options;
@@ -105,7 +105,7 @@ impl Scope {
         };
         // A scope has no body that could run again.
         (settings.test.judged.confirm, settings.test.judged.rounds) = (false, 1);
-        let mut session = Session::new(subject, settings, no_turn()).unfiled();
+        let mut session = Session::new(subject, settings, turn::none()).unfiled();
         session.listen();
         let run = session.begin_run();
         OpenScope {

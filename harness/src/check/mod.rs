@@ -9,31 +9,27 @@
 //! Each floor imports only from floors below it, which `tests/structure.rs` verifies.
 //!
 //! ```text
-//! runner program                 entry points: every test of a program (`main!()`), a program as one check,
-//! block manual_scope             a block of a test, a closure on this thread, a manual scope,
-//! annotated attached             a test with the attribute, an unmodified program
-//! replay movements               judges a recording again with the same code; its allocations and frees
-//! figures                        what is held now, for a test's own assertions
-//! isolate                        a test in its own process
-//! session process                the whole flow; what a process does before and after its checks: listening, warm-up,
-//!                                summary
-//! outcome                        pass, warn or fail, and how that is reported
-//! assertion nested_decisions     a test that failed through an assertion of this crate; what a nested check
-//!                                keeps from the checks around it
-//! holders without_holders        who still holds what leaked; what stands in its place in builds without the search
-//! allocators_own search_time     which statics are the program's allocators' own, and hold nothing for it; how long
-//!                                a process searches
-//! run                            one run of a body, between its baseline and its end
-//! collect                        what a run has left: records with their owners, anomalies, what was freed
-//! naming subject                 the names of things in a report; what a check is called
-//! readings                       reads every figure
-//! body settle_with               a body, on its own thread or on the current one; what it does at its end, before
-//!                                anything is read
-//! turn                           which check may run now (the gate), and what else may be running
-//!                                (`concurrency`)
-//! scopes                         who owns a resource: the tree of scopes, the tokens of threads
-//! recording                      what a check adds to the recording of its process
-//! blind                          what could not be seen; which test broke a context
+//! 5 annotated block              entry points: what has the attribute (a test, every test of a program, a program's
+//!   manual_scope attached        `main`), a block of a test, a manual scope, an unmodified program
+//! 4 session isolate              the whole flow of a check; a test in its own process
+//! 3 process outcome              what a process does before and after its checks: listening, warm-up, summary; pass,
+//!                                warn or fail, and how that is reported;
+//!   run                          one run of a body, between its baseline and its end;
+//!   assertion settle_with        a test that failed through an assertion of this crate; what a body does at its end,
+//!                                before anything is read;
+//!   figures                      what is held now, for a test's own assertions
+//! 2 body turn                    a body, on its own thread or on the current one; which check may run now (the gate),
+//!                                and what else may be running (`concurrency`);
+//!   collect                      what a run has left: records with their owners, anomalies, what was freed;
+//!   naming subject               the names of things in a report; what a check is called;
+//!   holders                      who still holds what leaked;
+//!   nested_decisions             what a nested check keeps from the checks around it;
+//!   movements                    the allocations and frees in a recording
+//! 1 scopes                       who owns a resource: the tree of scopes, the tokens of threads;
+//!   blind readings               what could not be seen, and which test broke a context; reads every figure;
+//!   recording replay             what a check adds to the recording of its process; judges a recording again;
+//!   allocators_own search_time   which statics are the program's allocators' own, and hold nothing for it; how long
+//!   without_holders              a process searches; what stands in the place of `holders` in builds without it
 //! ```
 
 #[cfg(feature = "holders")]
@@ -58,14 +54,11 @@ mod naming;
 mod nested_decisions;
 pub(crate) mod outcome;
 mod process;
-mod program;
 mod readings;
 mod recording;
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) mod replay;
 mod run;
-#[cfg(feature = "main")]
-mod runner;
 mod scopes;
 #[cfg(feature = "holders")]
 mod search_time;
@@ -75,7 +68,9 @@ mod settle_with;
 mod subject;
 mod turn;
 
-pub use annotated::{run, run_test};
+#[cfg(feature = "main")]
+pub use annotated::main;
+pub use annotated::{run, run_program, run_test};
 pub use attached::{Attached, Cause, attach};
 pub use block::{Check, assert_no_growth};
 pub use figures::{
@@ -83,9 +78,6 @@ pub use figures::{
     memory_summary, snapshot,
 };
 pub use manual_scope::{Entered, Instrument, Instrumented, OpenScope, Scope};
-pub use program::run_program;
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub use replay::{Replay, replay};
-#[cfg(feature = "main")]
-pub use runner::main;
 pub use settle_with::settle_with;

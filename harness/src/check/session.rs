@@ -199,7 +199,9 @@ impl Session {
             recording::began(subject);
             self.under_way = Some(exit_summary::began(&subject.test));
             Sink::global().began(&subject.test, &subject.file, subject.line);
-            warmup::run_hooks(subject);
+            if let Err(why) = warmup::run_hooks() {
+                outcome::fail_at(subject, why, "");
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::files::own_ancestors;
-use crate::report::workspace::{self, Workspace};
+use crate::workspace::{self, Workspace};
 
 /// The name of the file, unless `GPU_LEAK_CHECK_CONFIG` gives another path.
 pub(super) const NAME: &str = "gpu-leak-check.toml";

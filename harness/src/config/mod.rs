@@ -22,8 +22,8 @@ use self::variables::Variables;
 use crate::judge::{Facts, Limits};
 use crate::ledger::Layer;
 use crate::options::{Allow, OnLeak, Options};
-use crate::report::workspace::Workspace;
 use crate::suppressions::{Pattern, Suppression};
+use crate::workspace::Workspace;
 
 #[derive(Clone, Debug)]
 pub(crate) struct CheckSettings {

@@ -14,9 +14,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::dl::{self, Library};
-use super::exit;
+use crate::exit;
 use crate::ledger::event::CuResult;
+use crate::loader::{self, Library};
 use crate::recursion_guard::quiet;
 use gpu_leak_core::ledger::sticky_error;
 
@@ -172,7 +172,7 @@ pub(crate) fn find() {
         name.starts_with("libcuda.so")
     };
     if DRIVER.get().is_none()
-        && let Some(path) = dl::modules().into_iter().find(is_libcuda)
+        && let Some(path) = loader::modules().into_iter().find(is_libcuda)
         && let Some(library) = Library::loaded(&path)
     {
         keep(&library);

@@ -6,15 +6,8 @@
 
 pub(crate) mod captures;
 pub(crate) mod contexts;
-pub(crate) mod dl;
 pub(crate) mod driver;
 pub(crate) mod exclusion;
-pub(crate) mod exit;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
-pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod neighbours;
 pub(crate) mod pools;

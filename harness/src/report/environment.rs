@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::run_file::Environment;
-use super::workspace::Workspace;
+use crate::workspace::Workspace;
 
 impl Environment {
     /// Describes this process, without starting a program or loading a driver.

@@ -27,8 +27,6 @@ mod summary;
 pub(crate) mod symbols;
 mod table;
 pub mod text;
-#[doc(hidden)]
-pub mod workspace;
 
 pub use gpu_leak_core::report::Code;
 pub use headline::headline;

@@ -13,9 +13,9 @@ use super::run_file::{
     Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SCHEMA, SNAPSHOT,
     Unchecked, Unowned, pid_space,
 };
-use super::workspace::Workspace;
 use crate::files::through_no_link;
 use crate::sync::{Mutex, OnceLock, locked};
+use crate::workspace::Workspace;
 
 /// The run file of this process, which is created at the first check. If it cannot be written, no
 /// test fails.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use gpu_leak_core::judge::{LINES_AFTER, LINES_BEFORE};
 
-use super::workspace::Workspace;
+use crate::workspace::Workspace;
 
 /// The largest size, in bytes, of a source file that is read.
 const LARGEST: u64 = 4 << 20;

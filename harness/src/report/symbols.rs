@@ -11,15 +11,15 @@ use super::check_report::{Frame, Language, Owner, Site};
 use super::debug_info::{DebugInfo, Symbol};
 use super::interleave::{ScriptFrame, interleaved};
 use super::owner;
-use super::workspace::Workspace;
 use crate::call_site::site_of;
 use crate::capture::history;
 use crate::capture::modules::Module;
-use crate::device::dl;
 use crate::ledger::Kind;
 use crate::ledger::script::{self, ScriptLine};
+use crate::loader;
 use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, locked};
+use crate::workspace::Workspace;
 
 /// Returns the call site at which a resource of `kind` was allocated or freed. `raw` are the return
 /// addresses, innermost first.
@@ -200,7 +200,7 @@ fn look_up(
     // NVIDIA's libraries are large and stripped, so they are not opened. While they are loaded, the
     // loader knows their exported functions.
     if nameless.owner == Owner::Cuda {
-        let function = is_there.then(|| dl::exported(call)).flatten();
+        let function = is_there.then(|| loader::exported(call)).flatten();
         return vec![Frame {
             offset: nameless.offset.filter(|_| function.is_none()),
             function,

@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::wrapper;
-use crate::device::{driver, exit};
+use crate::device::driver;
+use crate::exit;
 
 /// Whether the program's initialisation of the driver was intercepted.
 static INITIALISED: AtomicBool = AtomicBool::new(false);

@@ -21,7 +21,7 @@ use super::{labels, pools, state};
 use crate::api::pointer::In;
 use crate::api::wrapper::{initialises, reported};
 use crate::capture::{caller, freeing_caller, stack};
-use crate::device::exit;
+use crate::exit;
 use crate::ledger::event::{
     ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
 };

@@ -16,7 +16,7 @@ use super::functions::TARGETS;
 use super::owners::GetAddress;
 use crate::api::wrapper::look_up;
 #[cfg(feature = "holders")]
-use crate::device::exit;
+use crate::exit;
 #[cfg(feature = "holders")]
 use crate::sync::{Mutex, locked};
 

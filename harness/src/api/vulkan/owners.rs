@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use gpu_leak_interpose::function;
 
 use super::structures::{DEVICE_LOCAL, DeviceProperties, MemoryProperties, Requirements};
-use crate::device::dl::beside;
 use crate::judge::DeviceName;
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Kind, Place};
+use crate::loader::beside;
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr`.

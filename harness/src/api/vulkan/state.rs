@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::wrapper::broken;
-use crate::device::dl;
 use crate::ledger::event::CuResult;
+use crate::loader;
 
 /// Whether the program has created an instance.
 static IS_USED: AtomicBool = AtomicBool::new(false);
@@ -17,7 +17,7 @@ static IS_USED: AtomicBool = AtomicBool::new(false);
 /// only that one would look up the state again, and the process would end with an invalid free.
 pub(super) fn used() {
     IS_USED.store(true, Ordering::Relaxed);
-    dl::keep_loaded_with(c"vk_icdGetInstanceProcAddr");
+    loader::keep_loaded_with(c"vk_icdGetInstanceProcAddr");
 }
 
 /// Whether the program uses Vulkan and its calls are intercepted.

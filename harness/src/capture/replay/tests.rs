@@ -68,8 +68,6 @@ fn header() -> RecordingHeader {
         version: "0.1.0".to_owned(),
         program: "train".to_owned(),
         pid: 7,
-        driver: Some("13.0".to_owned()),
-        devices: vec!["NVIDIA H200".to_owned()],
     }
 }
 
@@ -77,7 +75,7 @@ fn header() -> RecordingHeader {
 fn recorded_ledger() -> (Ledger, Shared) {
     let file = Shared::default();
     let recorder = Recorder::new(PathBuf::new());
-    recorder.identify(header, |_| Ok(Box::new(file.clone())));
+    recorder.identify(&header(), |_| Ok(Box::new(file.clone())));
     let ledger = Ledger::new();
     ledger.listen(Box::new(move |ledger, event, answer| {
         recorder.event(ledger.stacks(), event, answer);
@@ -245,7 +243,7 @@ fn a_file_that_fails_is_one_note() {
     }
     let recorder = Recorder::new(PathBuf::from("/full/disk"));
     assert_eq!(recorder.note(), None);
-    recorder.identify(header, |_| Ok(Box::new(Full)));
+    recorder.identify(&header(), |_| Ok(Box::new(Full)));
     let ledger = Ledger::new();
     recorder.event(ledger.stacks(), &created(&ledger, 1, 1), None);
     let note = recorder.note().unwrap();
@@ -260,11 +258,8 @@ fn events_before_the_header_are_written_after_it() {
     let ledger = Ledger::new();
     recorder.event(ledger.stacks(), &created(&ledger, 1, 1), None);
     assert!(file.bytes().is_empty());
-    recorder.identify(header, |_| Ok(Box::new(file.clone())));
-    recorder.identify(
-        || panic!("once is enough"),
-        |_| panic!("nor is another file made"),
-    );
+    recorder.identify(&header(), |_| Ok(Box::new(file.clone())));
+    recorder.identify(&header(), |_| panic!("only one file is made"));
     let (again, _) = replayed(&file.bytes()).unwrap();
     assert_eq!(again.select(|_| true).len(), 1);
 }

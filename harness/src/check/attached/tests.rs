@@ -25,7 +25,7 @@ fn a_child_forked_during_a_snapshot_still_ends() {
     // During a snapshot, the watcher thread holds the same lock. That thread does not exist in the
     // child.
     let _taking_one = attached.state();
-    let status = crate::device::exit::tests::in_forked_child(|| {
+    let status = crate::exit::tests::in_forked_child(|| {
         attached.snapshot(Cause::Tick);
         attached.finish();
     });

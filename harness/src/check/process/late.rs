@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::exit_summary;
-use crate::device::exit;
+use crate::exit;
 use crate::judge::CheckResult;
 use crate::ledger::{self, LoggedFree, ScopeId};
 use crate::report::Sink;

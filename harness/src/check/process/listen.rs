@@ -6,7 +6,7 @@ use crate::capture::{self, record};
 use crate::check::scopes::hooks;
 use crate::device::start::BeforeFirstThread;
 use crate::ledger::Layer;
-use crate::report::workspace::Workspace;
+use crate::workspace::Workspace;
 use crate::{observe, probe, registry};
 
 /// Begins to intercept the driver and to accept reports from other sources. Returns the calls that

@@ -5,9 +5,7 @@ use std::thread;
 use gpu_leak_interpose as threads;
 
 use crate::check::body;
-use crate::check::outcome;
 use crate::check::scopes::open::is_inside_a_check;
-use crate::judge::Subject;
 use crate::registry;
 use crate::sync::{Mutex, locked};
 
@@ -19,17 +17,17 @@ const TOKEN: u64 = 1 << 32;
 /// have ended. This does nothing for a check that a warm-up itself runs, because that check would
 /// wait forever, and nothing for a nested check, because the outer check has already called it.
 ///
-/// # Panics
+/// # Errors
 ///
-/// Panics if a warm-up panics. The current check then fails with that panic.
-pub(crate) fn run_hooks(subject: &Subject) {
+/// Returns the message of a warm-up that panicked. The current check then fails with it.
+pub(crate) fn run_hooks() -> Result<(), String> {
     if threads::token() == TOKEN || is_inside_a_check() {
-        return;
+        return Ok(());
     }
     static DONE: Mutex<bool> = Mutex::new(false);
     let mut done = locked(&DONE);
     if std::mem::replace(&mut *done, true) {
-        return;
+        return Ok(());
     }
     for hook in registry::warmups() {
         let thread = thread::Builder::new().name(hook.path.to_owned());
@@ -45,10 +43,7 @@ pub(crate) fn run_hooks(subject: &Subject) {
                     said.to_owned()
                 })
             });
-        if let Err(why) = end {
-            drop(done);
-            let failed = format!("the warm-up {} failed: {why}", hook.path);
-            outcome::fail_at(subject, failed, "");
-        }
+        end.map_err(|why| format!("the warm-up {} failed: {why}", hook.path))?;
     }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use gpu_leak_interpose as threads;
 
 use super::open::{current, process};
 use super::tree;
-use crate::device::exit;
+use crate::exit;
 use crate::ledger;
 use crate::ledger::event::Event;
 use crate::observe;

@@ -2,7 +2,8 @@
 
 use super::{allocate, free, live, watched_context, with_driver};
 use crate::api::{Interception, MissedBefore, cuda_interception};
-use crate::device::{contexts, exit, pools};
+use crate::device::{contexts, pools};
+use crate::exit;
 use crate::ledger;
 use gpu_leak_interpose::real_symbol;
 

@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::device::dl::{self, Changes};
+use crate::loader::{self, Changes};
 use crate::sync::locked;
 
 use framehop::{
@@ -60,7 +60,7 @@ pub(super) fn refresh() {
         return;
     };
     let old = published().map(|modules| modules.changes);
-    if *lists == MAX_LISTS || old == Some(dl::changes()) {
+    if *lists == MAX_LISTS || old == Some(loader::changes()) {
         return;
     }
     *lists += 1;
@@ -79,7 +79,7 @@ fn read() -> UnwindModules {
     // The address of the loader, which is the last of those modules. SAFETY: the call only returns
     // a number.
     let loader = unsafe { libc::getauxval(libc::AT_BASE) };
-    dl::visit(|object| {
+    loader::visit(|object| {
         modules.changes = (object.dlpi_adds, object.dlpi_subs);
         let name = ptr::NonNull::new(object.dlpi_name.cast_mut());
         // SAFETY: the name that the loader has for an object ends with a zero byte and does not

@@ -6,7 +6,7 @@ use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 use object::read::elf::{NativeElfFile, ProgramHeader};
 use object::{CompressionFormat, Object, ObjectSection, elf};
 
-use crate::device::mapped;
+use crate::loader::mapped;
 
 /// The smallest alignment to which linkers pad a program's segments.
 const PAGE: u64 = 4096;

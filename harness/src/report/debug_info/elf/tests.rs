@@ -11,7 +11,7 @@ use super::DebugInfo;
 use crate::capture;
 use crate::capture::mappings;
 use crate::capture::modules::Modules;
-use crate::device::dl::Library;
+use crate::loader::Library;
 
 /// The source that is compiled. The call is on line 3, and the inlined function is called on line
 /// 7.

@@ -9,7 +9,7 @@ use crate::files::own_ancestors;
 
 /// The directory to which paths in reports are relative.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workspace {
+pub(crate) struct Workspace {
     root: PathBuf,
 }
 
@@ -19,7 +19,7 @@ impl Workspace {
     /// Returns the workspace of this process. This is the workspace of the first test that is
     /// passed to [`Self::init`] or, if there is none, that of the package that cargo runs. Without
     /// cargo, it is the working directory.
-    pub fn current() -> &'static Self {
+    pub(crate) fn current() -> &'static Self {
         CURRENT.get_or_init(|| {
             let directory = manifest_dir().or_else(|| env::current_dir().ok());
             Self::of(&directory.unwrap_or_default(), Path::new(""))
@@ -28,7 +28,7 @@ impl Workspace {
 
     /// Determines [`Self::current`] from the `CARGO_MANIFEST_DIR` and `file!()` of a test. Only the
     /// first call takes effect.
-    pub fn init(manifest_dir: Option<&str>, file: &str) -> &'static Self {
+    pub(crate) fn init(manifest_dir: Option<&str>, file: &str) -> &'static Self {
         match manifest_dir {
             Some(directory) => {
                 CURRENT.get_or_init(|| Self::of(Path::new(directory), Path::new(file)))
@@ -45,7 +45,7 @@ impl Workspace {
     /// the workspace is derived from the two paths. Cargo runs the compiler in the workspace, so it
     /// is `/w` for `/w/crates/a` and `crates/a/tests/t.rs`. If this is not possible either, the
     /// package itself is the workspace.
-    pub fn of(manifest_dir: &Path, file: &Path) -> Self {
+    pub(crate) fn of(manifest_dir: &Path, file: &Path) -> Self {
         let declared = own_ancestors(manifest_dir).find(|directory| declares_workspace(directory));
         let root = declared
             .or_else(|| common_root(manifest_dir, file))
@@ -56,13 +56,13 @@ impl Workspace {
     }
 
     /// Returns the workspace's directory.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// Returns `file` as reports show it, which is relative to the workspace if the file is inside
     /// the workspace.
-    pub fn relative<'f>(&self, file: &'f str) -> &'f str {
+    pub(crate) fn relative<'f>(&self, file: &'f str) -> &'f str {
         match self.root.to_str() {
             Some(root) if !root.is_empty() => file
                 .strip_prefix(root)
@@ -75,7 +75,7 @@ impl Workspace {
     /// Returns cargo's target directory. This is the ancestor of the running program that cargo has
     /// marked as a cache. Without one, it is `CARGO_TARGET_DIR` or, if this is not set, `target` in
     /// the workspace.
-    pub fn target(&self) -> PathBuf {
+    pub(crate) fn target(&self) -> PathBuf {
         let executable = env::current_exe().unwrap_or_default();
         let directory = executable.parent().unwrap_or(&executable);
         let marked =

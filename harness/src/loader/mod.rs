@@ -6,21 +6,27 @@ use std::ffi::{CStr, c_void};
 use std::path::Path;
 use std::ptr::NonNull;
 
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+pub(crate) mod mapped;
+
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-use linux as loader;
+use linux as system;
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 #[cfg(not(target_os = "linux"))]
-use elsewhere as loader;
+use elsewhere as system;
 
 #[cfg(target_os = "linux")]
 pub(crate) use gpu_leak_interpose::visit_objects as visit;
 #[cfg(feature = "holders")]
-pub(crate) use loader::writable_parts;
-pub(crate) use loader::{beside, changes, exported, keep_loaded_with, modules};
+pub(crate) use system::writable_parts;
+pub(crate) use system::{beside, changes, exported, keep_loaded_with, modules};
 
 /// How many libraries have been loaded and unloaded so far.
 pub(crate) type Changes = (u64, u64);
@@ -42,12 +48,12 @@ impl Library {
     ///
     /// Returns the loader's error message.
     pub(crate) fn open(file: &Path) -> Result<Self, String> {
-        loader::open(file, false).map(Self)
+        system::open(file, false).map(Self)
     }
 
     /// Returns the library at this path if it is already loaded.
     pub(crate) fn loaded(file: &Path) -> Option<Self> {
-        loader::open(file, true).ok().map(Self)
+        system::open(file, true).ok().map(Self)
     }
 
     /// Returns the function called `name` that the library exports, as a function pointer of type
@@ -59,7 +65,7 @@ impl Library {
     pub(crate) unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
         // SAFETY: the handle is open, because it is never closed, and the caller vouches for the
         // signature.
-        unsafe { loader::function(self.0, name) }
+        unsafe { system::function(self.0, name) }
     }
 }
 
