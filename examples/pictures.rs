@@ -130,7 +130,8 @@ fn shortened(report: &Report, how: &Rendering) -> String {
 /// Returns a line such as `[… 2 × leaked, 2 × first-use]`.
 fn others(report: &Report) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
-    for finding in report.findings.iter().skip(1) {
+    let others = report.findings.iter().skip(1);
+    for finding in others.filter(|finding| !finding.is_consequence) {
         let name = finding.kind.name();
         match counts.last_mut() {
             Some((last, count)) if *last == name => *count += 1,

@@ -296,17 +296,17 @@ pub(crate) struct Explain {
     pub(crate) code: Vec<String>,
 }
 
-/// Reports whether checks can see this machine's GPU, and what to do if they cannot
+/// Reports whether checks can see this machine's CUDA GPUs, and what to do if they cannot
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit codes: 0 the GPU is visible, 1 the self-test missed a leak, 2 wrong configuration, 3 no GPU \
-is visible
+Exit codes: 0 a CUDA GPU is visible, 1 the self-test missed a leak or ended early, 2 wrong \
+configuration, 3 no CUDA GPU is visible
 
 Example:
   cargo gpu-leak doctor --self-test")]
 pub(crate) struct Doctor {
-    /// Also creates a leak of each kind that is possible on this machine, through CUDA, Vulkan and
-    /// an allocator that reports its blocks, and shows which ones are found
+    /// Also creates leaks of sixteen kinds through CUDA, Vulkan and an allocator that reports its
+    /// blocks, as far as this machine has them, and shows which ones are found
     #[arg(long)]
     pub(crate) self_test: bool,
 

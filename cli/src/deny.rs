@@ -263,7 +263,7 @@ fn warned(run: &Run) -> Vec<String> {
     warned
         .map(|report| {
             format!(
-                "{}: {}, but `on_leak` is \"warn\"",
+                "warned: {}: {}, but `on_leak` is \"warn\"",
                 escape::name(&report.test),
                 report.status.name()
             )

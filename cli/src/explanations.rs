@@ -441,6 +441,23 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
          that word, for example `unmatched` or `unchecked`.",
     ),
     explanation(
+        "unmeasured",
+        "A check could not measure, a file of the run could not be read, or nothing was checked.",
+        "The rest of the line says why. If a reason is in parentheses, run `cargo gpu-leak explain` \
+         with it.",
+    ),
+    explanation(
+        "unexplained",
+        "The part of the change in a device's used memory for which nothing that this process did \
+         accounts: the driver's own overhead, or other processes.",
+        "Nothing: it does not affect the result.",
+    ),
+    explanation(
+        "place",
+        "The place of a call whose stack contains only functions of CUDA's own libraries.",
+        "Look at `held by`, which names the function of the library that was called.",
+    ),
+    explanation(
         "flaky",
         "The test runner retried the test, and its attempts had different results. The last \
          attempt decides.",

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use gpu_leak_check::__command::is_recording;
+use gpu_leak_check::__command::{is_recording, run_file_name};
 use gpu_leak_check::ledger::Place;
 use gpu_leak_check::recording;
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Reason, Report};
@@ -438,7 +438,7 @@ fn named_run(name: &Path) -> ExitResult<PathBuf> {
     /// How many of the existing runs a message names.
     const MAX_NAMED: usize = 5;
     let runs = workspace::runs()?;
-    let run = runs.join(name);
+    let run = runs.join(run_file_name(&name.to_string_lossy()));
     if run.is_dir() {
         return Ok(run);
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{self, Command};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use gpu_leak_check::__command::nearest_file;
 use serde::Deserialize;
 
 use crate::exit::{ExitResult, Failure};
@@ -105,14 +106,7 @@ pub(crate) fn configuration() -> Option<(PathBuf, String)> {
     let here = env::current_dir().unwrap_or_else(|_| root.clone());
     let found = match chosen {
         Some(chosen) => Some(root.join(chosen)),
-        None => {
-            let inside = here
-                .ancestors()
-                .take_while(|directory| directory.starts_with(&root));
-            inside
-                .map(|directory| directory.join(CONFIG))
-                .find(|path| path.is_file())
-        }
+        None => nearest_file(&here, &root),
     };
     found.map(|path| {
         let shown = path

@@ -42,7 +42,7 @@ fn the_doctor_reports_what_it_finds_and_exits_with_3_without_a_gpu() {
     } else {
         assert_eq!(healthy.code, Some(3), "{healthy:?}");
         assert!(
-            healthy.stdout.contains("checks cannot see a GPU here"),
+            healthy.stdout.contains("checks cannot see a CUDA GPU here"),
             "{healthy:?}"
         );
         assert!(healthy.stdout.contains("no-gpu"), "{healthy:?}");

@@ -11,14 +11,16 @@ use crate::check::blind;
 pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
 use crate::check::outcome::weigh;
 use crate::config::CheckSettings;
-pub use crate::config::{RunSettings, allow_entries, run_settings, unmatched_overrides, variables};
+pub use crate::config::{
+    RunSettings, allow_entries, nearest_file, run_settings, unmatched_overrides, variables,
+};
 use crate::device::contexts;
 use crate::device::driver::{self, Driver, error_name};
 use crate::judge::Subject;
 use crate::options::Options;
 use crate::report::Code;
-pub use crate::report::begin_named;
 use crate::report::check_report::{CheckStatus, Reason, Report};
+pub use crate::report::{begin_named, run_file_name};
 pub use crate::suppressions::Suppression;
 pub use gpu_leak_check_options::is_reason;
 

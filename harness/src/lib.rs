@@ -157,7 +157,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `tolerance` and `reserved_tolerance`
 ///
-/// Bytes per device and layer, inclusive: an integer expression or a string in B, KiB, MiB or GiB.
+/// Bytes per device and layer, inclusive; objects without bytes are not covered: an integer expression or a string in B, KiB, MiB or GiB.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -172,8 +172,9 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// This option may be repeated. Each `allow` has a reason, which the report shows next to the
 /// bytes. The pattern is matched against the whole backtrace of a finding: `fn:` against its
-/// functions, `file:` against their source files, `lib:` against the libraries. `fingerprint:`
-/// matches the fingerprint in a run file. `kind` and `up_to` (bytes, per test) are optional.
+/// functions, `file:` against their source files, `lib:` against the libraries; `at:` is matched
+/// against the function of the reported line only. `fingerprint:` matches the fingerprint in a run
+/// file. `kind` (such as `stream_ordered`) and `up_to` (bytes, per test) are optional.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -202,8 +203,8 @@ pub use gpu_leak_check_macros::warmup;
 /// `max_allocated` limits the bytes that the test holds at any one time. `max_total_allocated`
 /// limits the bytes of all its allocations together, freed or not. `max_reserved` limits the bytes
 /// that an allocator reserves beyond what it held before, and `max_allocation_count` limits the
-/// number of allocations. Each budget applies per device and is inclusive, and it applies whether
-/// or not everything is freed. Budgets are for the driver or, with `layer`, for the allocator that
+/// number of allocations. Each budget applies per device (not to the host's memory) and is
+/// inclusive, and it applies whether or not everything is freed. Budgets are for the driver or, with `layer`, for the allocator that
 /// this option names.
 ///
 /// ```
@@ -215,8 +216,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `rounds`
 ///
-/// The body runs up to this many times. A call site is a finding (`grew`) only if it holds more
-/// after every round.
+/// The body runs up to this many times: once, or at least three times. A call site is a finding
+/// (`grew`) only if it holds more after every round.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -284,8 +285,8 @@ pub use gpu_leak_check_macros::warmup;
 /// ## `needs_gpu`
 ///
 /// With `without_gpu = "skip"` in the configuration file, or `GPU_LEAK_CHECK_WITHOUT_GPU=skip`, the
-/// bodies of checked tests do not run on a machine without a GPU. The test of an allocator that
-/// needs no GPU can say so with this option, and then runs everywhere:
+/// bodies of checked tests do not run on a machine without a CUDA device. A test of Vulkan, or of an
+/// allocator that needs no GPU, can say so with this option, and then runs everywhere:
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -370,7 +371,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// The whole program is one check, which is named after the binary. The report is printed on
 /// standard error when the program ends. The exit code is the program's own if the program failed,
-/// 1 for findings, and 2 for wrong settings. `main` runs on its own thread, and runs once more if
+/// 1 for findings or a check that had to measure and could not, and 2 for wrong settings. `main` runs on its own thread, and runs once more if
 /// something was left, so that resources that a program creates once and keeps are not reported as
 /// leaks. Use `confirm = false` for programs that cannot run twice.
 ///
@@ -387,7 +388,7 @@ pub use gpu_leak_check_macros::warmup;
 /// The attribute can be placed on a function that can be a test, on `main` or on a module. It
 /// rejects methods, generic functions, functions with arguments that no other attribute supplies,
 /// async functions without a runtime's attribute, modules in another file, and whole files. To
-/// check all tests of a suite, set `every_test = true` under `[check]` in `gpu-leak-check.toml`.
+/// check all tests of a suite, run `cargo gpu-leak test --every-test`.
 ///
 /// # Panics
 /// Panics if something is still live at the end. The report describes the resource, where it was

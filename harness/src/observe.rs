@@ -21,7 +21,7 @@
 //! # free(allocate(1));
 //! ```
 //!
-//! While no check has begun in the process, each call costs one relaxed load.
+//! In a program without checked tests, each call costs one relaxed load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,7 +32,7 @@ use crate::ledger::{self, Kind, Layer, Place};
 use crate::recursion_guard::{RecursionGuard, quiet, try_quiet};
 use crate::sync::{Mutex, OnceLock, locked};
 
-/// Whether any check has begun in this process.
+/// Whether this program has checked tests, or a check has begun.
 static LISTENING: AtomicBool = AtomicBool::new(false);
 
 /// The function to call before each report of an allocation.

@@ -11,8 +11,9 @@ use crate::ledger::Place;
 /// Reads one allocator.
 ///
 /// Register it with [`probe!`](crate::probe!). Its functions are called between the runs of test
-/// bodies, from the checking thread, and may take the allocator's locks. They must not allocate GPU
-/// memory.
+/// bodies, from the checking thread; and, by blocks, scopes and functions such as
+/// [`memory_allocated`](crate::memory_allocated), on the thread of the test. They may take the
+/// allocator's locks, which the test must not hold then. They must not allocate GPU memory.
 ///
 /// ```
 /// use gpu_leak_check::Place;

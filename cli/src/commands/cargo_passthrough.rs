@@ -132,6 +132,9 @@ fn selects_tests(cargos: &[OsString]) -> bool {
 /// Explains why there is nothing to summarise, and returns the exit code.
 fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> ExitResult<u8> {
     let why = match (code, name) {
+        (0, _) if settings()?.may_check_nothing => {
+            "no check ran, as GPU_LEAK_CHECK=off or without_gpu = \"skip\" permits"
+        }
         (0, _) if every_test => {
             "no check ran: none of the tests that ran uses a GPU or an allocator that reports its \
              blocks. Check the filters and cargo's output above; `cargo gpu-leak doctor` shows \

@@ -125,7 +125,7 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
     format!(
         "nothing was measured: the harness saw no initialisation of the CUDA driver in \
          {program}{children}. A program cannot be watched if it is set-uid or statically linked, \
-         clears its environment, or runs under compute-sanitizer or Nsight Compute"
+         or clears its environment"
     )
 }
 

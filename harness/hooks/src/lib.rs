@@ -1,7 +1,7 @@
 //! Lets the code of a GPU library talk to [gpu-leak-check], from its own `src/`.
 //!
 //! A dev-dependency can only be used in tests. This crate can be a normal dependency: it has no
-//! dependencies, needs no standard library, and costs one relaxed load per call until a check runs
+//! dependencies, needs no standard library, and costs one relaxed load per call in a program without checked tests
 //! in the process.
 //!
 //! ```

@@ -249,7 +249,7 @@ fn end_block(subject: &Subject, checked: Result<Checked, End>) -> Option<Report>
 }
 
 /// Runs `body` up to `rounds` times, and fails if a call site holds more after each round than
-/// before it.
+/// before it. Growth needs at least three rounds; with one, this is an ordinary check.
 ///
 /// ```
 /// use gpu_leak_check::assert_no_growth;
@@ -259,7 +259,7 @@ fn end_block(subject: &Subject, checked: Result<Checked, End>) -> Option<Report>
 ///
 /// # Panics
 ///
-/// Panics if something grows (with the report), or if the body panics.
+/// Panics if something grows (with the report), if the body panics, or if `rounds` is 0 or 2.
 #[track_caller]
 pub fn assert_no_growth(rounds: u32, body: impl FnMut()) {
     Check::new("assert_no_growth").rounds(rounds).run(body);

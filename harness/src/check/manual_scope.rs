@@ -37,8 +37,9 @@ use crate::report::{Sink, headline};
 /// scope.in_scope(|| { /* allocations made here belong to the test */ });
 /// ```
 ///
-/// An allocation that is made in a scope that has ended, or in no scope, has no known owner. It is
-/// counted in the run's summary and fails no test.
+/// An allocation that is made in a scope that has ended, or in no scope, has no known owner. While
+/// other tests could be running, it is counted in the run's summary and fails no test; otherwise it
+/// is a finding of the check that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
     id: ScopeId,
@@ -53,7 +54,7 @@ impl Scope {
         }
     }
 
-    /// Returns the empty scope. Allocations made in it belong to no test.
+    /// Returns the empty scope. Allocations made in it have no known owner.
     #[must_use]
     pub const fn none() -> Self {
         Self { id: ScopeId::NONE }

@@ -55,7 +55,9 @@ fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
     })
 }
 
-fn nearest(package: &Path, root: &Path) -> Option<PathBuf> {
+/// Returns the nearest configuration file between `package` and `root`. A file in a directory in
+/// which other users can create files is ignored, unless they can do so in `package` as well.
+pub fn nearest(package: &Path, root: &Path) -> Option<PathBuf> {
     let inside = own_ancestors(package).take_while(|directory| directory.starts_with(root));
     inside
         .map(|directory| directory.join(NAME))

@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use self::file::File;
+pub use self::find::nearest as nearest_file;
 use self::settings::{GivenSettings, KeptForTheProcess};
 pub(crate) use self::settings::{Mode, WithoutGpu};
 use self::variables::Variables;

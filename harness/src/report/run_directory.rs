@@ -202,7 +202,7 @@ fn start_time(stat: &str) -> Option<u64> {
 }
 
 /// Converts `name` to the name of a file that is not hidden. The result is never a path.
-pub(super) fn file_name(name: &str) -> String {
+pub fn file_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let plain = name.chars().map(|c| if is_plain(c) { c } else { '_' });
     let plain: String = plain.take(LONGEST_NAME).collect();

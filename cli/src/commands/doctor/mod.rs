@@ -66,8 +66,8 @@ pub(crate) fn run(asked: &Doctor) -> ExitResult<Exit> {
         ),
         (Ok(_), true) => ("checks can see this machine's GPUs", Exit::Clean),
         (Err(_), true) => (
-            "checks cannot see a GPU here: only allocators that report their blocks are \
-             checked",
+            "checks cannot see a CUDA GPU here: only calls to Vulkan and allocators that report \
+             their blocks are checked",
             Exit::Unmeasured,
         ),
     };

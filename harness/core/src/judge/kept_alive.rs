@@ -86,12 +86,18 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
             let part = &mut found[*part].finding;
             if let Some(resource) = part.resource.filter(|_| part.count.is_multiple_of(of_each)) {
                 part.is_consequence = true;
-                let consequence = Consequence {
-                    resource,
-                    count: part.count,
-                    bytes: part.bytes,
-                };
-                found[*cause].finding.consequences.push(consequence);
+                let (count, bytes) = (part.count, part.bytes);
+                let consequences = &mut found[*cause].finding.consequences;
+                match consequences.iter_mut().find(|it| it.resource == resource) {
+                    Some(same) => {
+                        (same.count, same.bytes) = (same.count + count, same.bytes + bytes)
+                    }
+                    None => consequences.push(Consequence {
+                        resource,
+                        count,
+                        bytes,
+                    }),
+                }
             }
         }
     }
@@ -251,12 +257,13 @@ mod tests {
             created(Kind::Linear, "alloc", 2, 64),
             created(Kind::Event, "alloc", 4, 0),
             created(Kind::Stream, "alloc", 2, 0),
+            created(Kind::Event, "alloc", 4, 0),
         ];
         mark_consequences(&mut found);
         assert_eq!(reported(&found), [(Some(Kind::Linear), 2)]);
         let consequences = found[0].finding.consequences.iter();
         let consequences: Vec<_> = consequences.map(|it| it.what()).collect();
-        assert_eq!(consequences, ["2 streams", "4 events"]);
+        assert_eq!(consequences, ["2 streams", "8 events"]);
     }
 
     #[test]
