@@ -52,7 +52,7 @@ impl PeakLog {
 
     /// Returns what the log says about each layer at each place, and about graphs.
     fn read(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
-        ledger::live().log(self.0)
+        ledger::live().meters().log(self.0)
     }
 
     /// Like [`Self::read`], but without the lifetimes, which only a timeline shows.
@@ -65,7 +65,7 @@ impl PeakLog {
 
 impl Drop for PeakLog {
     fn drop(&mut self) {
-        ledger::live().end_log(self.0);
+        ledger::live().meters().end_log(self.0);
     }
 }
 
@@ -129,17 +129,17 @@ impl Run {
         }
         if confirms {
             // If an address is freed twice, the first free is needed to explain the second one.
-            ledger.log_frees(&[open.scope()], Instant::now);
+            ledger.free_log.begin(&[open.scope()], Instant::now);
             capture::take_stacks_of_frees(true);
         }
         ledger.between_events(|| {
             if let Some(outer) = outer {
-                ledger.nest(open.scope(), outer);
+                ledger.meters().nest(open.scope(), outer);
             }
             if let Some(layer) = budget.metered() {
-                ledger.meter(open.scope(), layer);
+                ledger.meters().begin(open.scope(), layer);
             }
-            let (began, mark) = (ledger.now(), ledger.mark());
+            let (began, mark) = (ledger.now(), ledger.anomalies.mark());
             Self {
                 since: earlier.1.unwrap_or(Beginning { at: began, mark }),
                 began,
@@ -202,7 +202,7 @@ impl Run {
         };
         let ledger = ledger::live();
         ledger.between_events(|| {
-            let metered = ledger.metered(self.scope());
+            let metered = ledger.meters().end(self.scope());
             BodyEnd {
                 at: ledger.now(),
                 over_budget: self.budget.exceeded(metered, &self.baseline, &reserved),
@@ -290,8 +290,12 @@ impl Run {
         ledger.live_in(self.scope()) != 0
             || !lineage.is_single()
             || ledger.unowned() != self.others.unowned()
-            || ledger.handed_over(|scope| lineage.has(scope)).count != 0
-            || ledger.mark() != self.mark
+            || ledger
+                .scopes
+                .all_handed_over(|scope| lineage.has(scope))
+                .count
+                != 0
+            || ledger.anomalies.mark() != self.mark
     }
 
     /// Adds what is read only once, when there is nothing left to wait for.
@@ -313,7 +317,7 @@ impl Run {
             input.freed_of_run = freed_by_stack(self.scope(), lineage.has_no_children());
             input.freed_inside = freed_inside(self.scope(), &input.live);
         }
-        let kept = ledger.primaries_kept(|scope| lineage.has(scope));
+        let kept = ledger.scopes.primaries_kept(|scope| lineage.has(scope));
         let kept = kept.into_iter();
         input.primaries = kept
             .map(|(place, times)| PrimaryKept { place, times })

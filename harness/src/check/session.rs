@@ -338,7 +338,7 @@ impl Session {
             late::watch_for_frees(report, &self.scopes, result);
         } else if self.scopes.len() > 1 {
             // A confirming run had begun to watch for frees.
-            ledger::live().forget_frees(&self.scopes);
+            ledger::live().free_log.end(&self.scopes);
         }
         let (time, whole_program) = (self.policy.held_by, self.input.facts.whole_program);
         holders::add(

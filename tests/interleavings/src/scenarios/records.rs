@@ -188,7 +188,7 @@ pub fn one_stack_from_several_threads() {
 /// allocation of the test and none of the other test, and the peak is what was live at once.
 pub fn a_metered_test_and_another() {
     let world = World::new(&[FIRST, SECOND]);
-    world.ledger.meter(FIRST, Layer::DRIVER);
+    world.ledger.meters().begin(FIRST, Layer::DRIVER);
     thread::scope(|threads| {
         for number in [1, 2] {
             let (world, own) = (&world, caller(number, FIRST));
@@ -205,7 +205,7 @@ pub fn a_metered_test_and_another() {
         .iter()
         .map(|record| record.made.bytes)
         .sum();
-    let taken = world.ledger.metered(FIRST);
+    let taken = world.ledger.meters().end(FIRST);
     let [taken] = &taken[..] else {
         panic!("at one place: {taken:?}");
     };

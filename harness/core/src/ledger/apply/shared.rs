@@ -10,7 +10,7 @@ use crate::ledger::shard::Entering;
 use crate::ledger::shared::{Shared, SharedFree};
 use crate::ledger::{Anomaly, FailedCall};
 use crate::recursion_guard::quiet;
-use crate::sync::{MutexGuard, PoisonError};
+use crate::sync::{MutexGuard, locked};
 
 impl Ledger {
     /// Returns the holders of each object of physical memory.
@@ -20,7 +20,7 @@ impl Ledger {
     }
 
     pub(super) fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.shared)
     }
 
     #[inline(never)]

@@ -280,7 +280,7 @@ fn a_node_of_an_explicit_pool_is_where_the_pool_is() {
 /// Returns two numbers for each graph that a log has kept: the bytes that the graph holds, and the
 /// bytes that would be enough.
 fn logged(world: &World) -> Vec<(u64, u64)> {
-    let (_, graphs) = world.0.log(SCOPE);
+    let (_, graphs) = world.0.meters().log(SCOPE);
     graphs.iter().map(|it| (it.bytes, it.in_order)).collect()
 }
 
