@@ -126,7 +126,13 @@ impl Ledger {
         let _quiet = quiet();
         let shared = self.shared();
         let mut found = self.table.select(&mut wanted);
-        found.extend(shared.counted.earlier().filter(|record| wanted(record)));
+        found.extend(
+            shared
+                .physical
+                .holds
+                .earlier()
+                .filter(|record| wanted(record)),
+        );
         found.sort_by_key(|record| record.sequence);
         found
     }
