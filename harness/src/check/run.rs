@@ -15,8 +15,8 @@ use crate::call_site;
 use crate::capture;
 use crate::config::Policy;
 use crate::judge::{
-    ContextError, Limits, Others, RunInput, SegmentMap, Usage, is_anything_left, is_more_reserved,
-    timeline,
+    ContextError, Facts, Limits, Others, RunInput, SegmentMap, Usage, is_anything_left,
+    is_more_reserved, timeline,
 };
 use crate::ledger::{self, GraphUsage, Mark, MeterReading, ScopeId, StackId, Watch};
 use crate::report::check_report::PrimaryKept;
@@ -31,6 +31,8 @@ pub(crate) struct Run {
     since: Beginning,
     began: u64,
     budget: Limits,
+    /// How many samples of each figure are kept.
+    samples: usize,
     others: ProcessAtBegin,
     mark: Mark,
     baseline: Usage,
@@ -101,11 +103,12 @@ impl Run {
     /// first of these runs.
     pub(crate) fn begin(
         turn: &Turn<'_>,
-        (budget, peaks): (Limits, bool),
+        (facts, peaks): (&Facts, bool),
         confirms: bool,
         earlier: (&[ScopeId], Option<Beginning>),
     ) -> Self {
         let ledger = ledger::live();
+        let budget = facts.budget;
         let outer = current();
         let broken = readings::synchronise(ScopeId::NONE);
         if outer.is_none() {
@@ -144,6 +147,10 @@ impl Run {
                 since: earlier.1.unwrap_or(Beginning { at: began, mark }),
                 began,
                 budget,
+                samples: match facts.rounds {
+                    0 | 1 => timeline::SAMPLES,
+                    _ => timeline::SAMPLES_OF_A_ROUND,
+                },
                 others,
                 mark,
                 baseline,
@@ -324,7 +331,7 @@ impl Run {
             .collect();
         input.threads_running = lineage.live_threads() as u64;
         let over = ledger.now();
-        let curves = ledger.curves(&self.watch, self.began);
+        let curves = ledger.curves(&self.watch, self.began, self.samples);
         input.timeline = timeline::of_run(input, &body.reserved, over, curves);
         (input.peaks, input.graphs) = self.log.as_ref().map(PeakLog::read).unwrap_or_default();
     }

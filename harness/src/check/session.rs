@@ -235,7 +235,7 @@ impl Session {
         }
         let run = Run::begin(
             &self.turn,
-            (self.input.facts.budget, self.policy.peaks),
+            (&self.input.facts, self.policy.peaks),
             confirms,
             (&self.scopes, self.since),
         );

@@ -160,9 +160,9 @@ impl Ledger {
         Watch(&self.table)
     }
 
-    /// Returns the curve of each figure that changed with the event `since` or later. The watch
-    /// must have begun before that event.
-    pub fn curves(&self, _watch: &Watch<'_>, since: u64) -> Vec<Curve> {
+    /// Returns the curve of each figure that changed with the event `since` or later, with no more
+    /// than `most` samples. The watch must have begun before that event.
+    pub fn curves(&self, _watch: &Watch<'_>, since: u64, most: usize) -> Vec<Curve> {
         let _quiet = quiet();
         let all = self.table.lock_all();
         let gauges = self.table.figures.gauges();
@@ -170,7 +170,7 @@ impl Ledger {
             let usage = all.iter().flat_map(|shard| &shard.usage);
             let of_key = usage.filter(|usage| usage.key == *key);
             let logs: Vec<_> = of_key.map(|usage| usage.log.clone()).collect();
-            curve(*key, &logs, since, gauge.read().live)
+            curve(*key, &logs, since, most, gauge.read())
         };
         gauges.iter().filter_map(curve_of).collect()
     }

@@ -197,7 +197,7 @@ fn a_curve_has_the_events_during_its_watch() {
     allocate(&world.0, 0x3000, 7, by(SCOPE));
     let stream = creation(Kind::Stream, 0x5, 0);
     world.0.apply(&Event::Created(stream));
-    let curves = world.0.curves(&watch, since);
+    let curves = world.0.curves(&watch, since, 128);
     let seen: Vec<_> = curves
         .iter()
         .map(|curve| {
@@ -216,9 +216,9 @@ fn a_curve_has_the_events_during_its_watch() {
     // Events are not logged while no watch is active.
     allocate(&world.0, 0x4000, 8, by(SCOPE));
     let watch = world.0.watch();
-    assert!(world.0.curves(&watch, 0).is_empty());
+    assert!(world.0.curves(&watch, 0, 128).is_empty());
     allocate(&world.0, 0x5000, 8, by(SCOPE));
-    let curves = world.0.curves(&watch, 0);
+    let curves = world.0.curves(&watch, 0, 128);
     assert_eq!((curves[0].start, curves[0].samples.len()), (65, 1));
 }
 
@@ -415,7 +415,7 @@ fn nothing_in_a_curve_or_a_log_is_later_than_the_last_event() {
     let watch = world.0.watch();
     let is_past = |expected: u64| {
         let now = world.0.now();
-        let curves = world.0.curves(&watch, 0);
+        let curves = world.0.curves(&watch, 0, 128);
         let samples = curves.iter().flat_map(|curve| &curve.samples);
         let last = samples.map(|sample| sample.until).max();
         assert_eq!(last, Some(now - expected));
