@@ -28,28 +28,18 @@ struct ScopeState {
 pub struct OpenScopes(Mutex<FxHashMap<ScopeId, ScopeState>>);
 
 impl OpenScopes {
-    /// Opens a scope. Returns false if it is already open.
-    pub(super) fn open(&self, scope: ScopeId, since: u64) -> bool {
-        let mut open = lock_quietly(&self.0);
-        let is_new = !open.contains_key(&scope);
-        if is_new {
-            let state = ScopeState {
-                since,
-                ..ScopeState::default()
-            };
-            open.insert(scope, state);
-        }
-        is_new
+    pub(super) fn open(&self, scope: ScopeId, since: u64) {
+        let state = ScopeState {
+            since,
+            ..ScopeState::default()
+        };
+        lock_quietly(&self.0).insert(scope, state);
     }
 
     /// Closes a scope. Returns the amount of resources that it freed and that existed before it.
     pub(super) fn close(&self, scope: ScopeId) -> Amount {
         let closed = lock_quietly(&self.0).remove(&scope);
         closed.map_or_else(Amount::default, |closed| closed.freed_earlier)
-    }
-
-    pub(super) fn has(&self, scope: ScopeId) -> bool {
-        lock_quietly(&self.0).contains_key(&scope)
     }
 
     /// Returns when a scope began, if it is open.
@@ -116,7 +106,8 @@ mod tests {
         let scopes = OpenScopes::default();
         let (one, other) = (ScopeId(1), ScopeId(2));
         let (first, second) = (Place::cuda(0), Place::cuda(1));
-        assert!(scopes.open(one, 1) && scopes.open(other, 1));
+        scopes.open(one, 1);
+        scopes.open(other, 1);
         for (scope, place, by) in [
             (one, first, 1),
             (one, first, 1),

@@ -22,33 +22,26 @@ impl Ledger {
         self.all_its_own.load(Ordering::Relaxed)
     }
 
-    /// Opens `scope` and begins to count its resources. Returns false if it is already open.
-    pub fn open_scope(&self, scope: ScopeId) -> bool {
-        self.open_scope_since(scope, self.now())
+    /// Opens `scope`, whose number is new, and begins to count its resources.
+    pub fn open_scope(&self, scope: ScopeId) {
+        self.open_scope_since(scope, self.now());
     }
 
     /// Like [`Self::open_scope`], but for a child of the open scope `outer`. Resources that existed
     /// before `outer` count as existing before the child. The child's usage counts for the meter of
     /// `outer` as well.
-    pub fn open_part(&self, scope: ScopeId, outer: ScopeId) -> bool {
-        let _quiet = quiet();
+    pub fn open_part(&self, scope: ScopeId, outer: ScopeId) {
         let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
-        let is_opened = self.open_scope_since(scope, since);
-        if is_opened {
-            self.meters().nest(scope, outer);
-        }
-        is_opened
+        self.open_scope_since(scope, since);
+        self.meters().nest(scope, outer);
     }
 
-    fn open_scope_since(&self, scope: ScopeId, since: u64) -> bool {
+    fn open_scope_since(&self, scope: ScopeId, since: u64) {
         let _quiet = quiet();
-        let is_opened = self.scopes.open(scope, since);
-        if is_opened {
-            for mut shard in self.table.lock_all() {
-                shard.scopes.open(scope);
-            }
+        self.scopes.open(scope, since);
+        for mut shard in self.table.lock_all() {
+            shard.scopes.open(scope);
         }
-        is_opened
     }
 
     /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the amount
@@ -82,12 +75,6 @@ impl Ledger {
         let counts = all.iter().filter_map(|shard| shard.scopes.get(scope));
         let live: i64 = counts.map(i64::from).sum();
         u32::try_from(live.max(0)).unwrap_or(u32::MAX)
-    }
-
-    /// Whether `scope` is open.
-    pub fn is_open(&self, scope: ScopeId) -> bool {
-        let _quiet = quiet();
-        self.scopes.has(scope)
     }
 
     /// Whether a free is in flight.

@@ -524,7 +524,6 @@ fn figures_stay_whole_while_a_record_is_released_as_it_is_made() {
         });
     });
     let live = u32::try_from(world.live().len()).unwrap();
-    assert!(world.0.is_open(SCOPE));
     assert_eq!(world.0.live_in(SCOPE), live);
     assert_eq!(world.bytes().live, u64::from(live) * 8);
 }
