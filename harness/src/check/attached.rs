@@ -249,7 +249,7 @@ impl Attached {
         let _quiet = quiet();
         let mut state = self.state();
         let ledger = ledger::live();
-        state.exit = Some(ledger.mark());
+        state.exit = Some(ledger.anomalies.mark());
         // If the program's own exit handlers free resources from now on, variables of the
         // interpreter did not hold these resources.
         let live: FxHashSet<u64> = ledger
@@ -323,9 +323,9 @@ fn shown(duration: Duration) -> String {
 fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);
-    let mut anomalies = ledger.anomalies_since(Mark::default());
+    let mut anomalies = ledger.anomalies.since(Mark::default());
     if let Some(exit) = state.exit {
-        let since = ledger.anomalies_since(exit);
+        let since = ledger.anomalies.since(exit);
         anomalies.truncate(anomalies.len() - since.len());
         records.extend(since.iter().filter_map(Anomaly::ended));
     }

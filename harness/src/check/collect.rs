@@ -28,7 +28,9 @@ impl OfRun<'_> {
     /// event with this number.
     pub(super) fn collect_records(&self, since: u64, input: &mut RunInput) {
         let ledger = ledger::live();
-        let handed_over = ledger.handed_over(|scope| self.lineage.has(scope));
+        let handed_over = ledger
+            .scopes
+            .all_handed_over(|scope| self.lineage.has(scope));
         input.handed_over = handed_over;
         let records = ledger.select(|record| record.sequence >= since);
         let of_others = records
@@ -69,7 +71,7 @@ impl OfRun<'_> {
     /// Collects the anomalies that occurred inside the run.
     pub(super) fn collect_anomalies(&self, since: Mark, input: &mut RunInput) {
         let ledger = ledger::live();
-        let mut anomalies = ledger.anomalies_since(since);
+        let mut anomalies = ledger.anomalies.since(since);
         let alone = !input.others.may_have_moved_sums();
         anomalies.retain(|anomaly| {
             let scope = anomaly.caller().scope;
@@ -106,7 +108,7 @@ impl OfRun<'_> {
     /// runs.
     pub(super) fn collect_overwritten(&self, since: u64, mark: Mark, input: &mut RunInput) {
         let ledger = ledger::live();
-        for anomaly in ledger.anomalies_since(mark) {
+        for anomaly in ledger.anomalies.since(mark) {
             let Anomaly::Overwritten {
                 record,
                 by: Some(by),
@@ -152,7 +154,7 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
         return Vec::new();
     }
     let is_meant = |record: &Record| failed.iter().any(|key| record.is_at(*key));
-    let frees = ledger::live().logged_frees(is_meant).into_iter();
+    let frees = ledger::live().free_log.frees(is_meant).into_iter();
     let freed = frees.map(|free| Freed {
         record: free.record,
         stack: free.stack,
@@ -165,7 +167,10 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
 pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
     let mut events: FxHashMap<_, Vec<_>> = FxHashMap::default();
     let mut are_all_known = is_all;
-    for freed in ledger::live().logged_frees(|record| record.made.caller.scope == scope) {
+    for freed in ledger::live()
+        .free_log
+        .frees(|record| record.made.caller.scope == scope)
+    {
         let made = &freed.record.made;
         if freed.stack == StackId::default() {
             are_all_known = false;
@@ -202,7 +207,7 @@ pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
 
 /// Returns the frees that referred to an address inside one of the `live` records.
 pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInside> {
-    let unknown = ledger::live().freed_unknown(scope);
+    let unknown = ledger::live().free_log.unknown(scope);
     if unknown.is_empty() {
         return Vec::new();
     }

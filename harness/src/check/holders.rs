@@ -416,7 +416,7 @@ fn objects() -> DriverObjects {
             Space::Handle(_) | Space::Object { .. }
         )
     };
-    let contexts = ledger.contexts().into_iter();
+    let contexts = ledger.contexts.all().into_iter();
     let contexts = contexts.filter(|context| context.handle != 0);
     let mut objects = DriverObjects {
         contexts: contexts.map(|it| Hidden::of(it.handle)).collect(),

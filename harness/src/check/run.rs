@@ -15,8 +15,8 @@ use crate::call_site;
 use crate::capture;
 use crate::config::Policy;
 use crate::judge::{
-    ContextError, Limits, Others, RunInput, SegmentMap, Usage, is_anything_left, is_more_reserved,
-    timeline,
+    ContextError, Facts, Limits, Others, RunInput, SegmentMap, Usage, is_anything_left,
+    is_more_reserved, timeline,
 };
 use crate::ledger::{self, GraphUsage, Mark, MeterReading, ScopeId, StackId, Watch};
 use crate::report::check_report::PrimaryKept;
@@ -31,6 +31,8 @@ pub(crate) struct Run {
     since: Beginning,
     began: u64,
     budget: Limits,
+    /// How many samples of each figure are kept.
+    samples: usize,
     others: ProcessAtBegin,
     mark: Mark,
     baseline: Usage,
@@ -52,7 +54,7 @@ impl PeakLog {
 
     /// Returns what the log says about each layer at each place, and about graphs.
     fn read(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
-        ledger::live().log(self.0)
+        ledger::live().meters().log(self.0)
     }
 
     /// Like [`Self::read`], but without the lifetimes, which only a timeline shows.
@@ -65,7 +67,7 @@ impl PeakLog {
 
 impl Drop for PeakLog {
     fn drop(&mut self) {
-        ledger::live().end_log(self.0);
+        ledger::live().meters().end_log(self.0);
     }
 }
 
@@ -101,11 +103,12 @@ impl Run {
     /// first of these runs.
     pub(crate) fn begin(
         turn: &Turn<'_>,
-        (budget, peaks): (Limits, bool),
+        (facts, peaks): (&Facts, bool),
         confirms: bool,
         earlier: (&[ScopeId], Option<Beginning>),
     ) -> Self {
         let ledger = ledger::live();
+        let budget = facts.budget;
         let outer = current();
         let broken = readings::synchronise(ScopeId::NONE);
         if outer.is_none() {
@@ -129,21 +132,25 @@ impl Run {
         }
         if confirms {
             // If an address is freed twice, the first free is needed to explain the second one.
-            ledger.log_frees(&[open.scope()], Instant::now);
+            ledger.free_log.begin(&[open.scope()], Instant::now);
             capture::take_stacks_of_frees(true);
         }
         ledger.between_events(|| {
             if let Some(outer) = outer {
-                ledger.nest(open.scope(), outer);
+                ledger.meters().nest(open.scope(), outer);
             }
             if let Some(layer) = budget.metered() {
-                ledger.meter(open.scope(), layer);
+                ledger.meters().begin(open.scope(), layer);
             }
-            let (began, mark) = (ledger.now(), ledger.mark());
+            let (began, mark) = (ledger.now(), ledger.anomalies.mark());
             Self {
                 since: earlier.1.unwrap_or(Beginning { at: began, mark }),
                 began,
                 budget,
+                samples: match facts.rounds {
+                    0 | 1 => timeline::SAMPLES,
+                    _ => timeline::SAMPLES_OF_A_ROUND,
+                },
                 others,
                 mark,
                 baseline,
@@ -202,7 +209,7 @@ impl Run {
         };
         let ledger = ledger::live();
         ledger.between_events(|| {
-            let metered = ledger.metered(self.scope());
+            let metered = ledger.meters().end(self.scope());
             BodyEnd {
                 at: ledger.now(),
                 over_budget: self.budget.exceeded(metered, &self.baseline, &reserved),
@@ -290,8 +297,12 @@ impl Run {
         ledger.live_in(self.scope()) != 0
             || !lineage.is_single()
             || ledger.unowned() != self.others.unowned()
-            || ledger.handed_over(|scope| lineage.has(scope)).count != 0
-            || ledger.mark() != self.mark
+            || ledger
+                .scopes
+                .all_handed_over(|scope| lineage.has(scope))
+                .count
+                != 0
+            || ledger.anomalies.mark() != self.mark
     }
 
     /// Adds what is read only once, when there is nothing left to wait for.
@@ -313,14 +324,14 @@ impl Run {
             input.freed_of_run = freed_by_stack(self.scope(), lineage.has_no_children());
             input.freed_inside = freed_inside(self.scope(), &input.live);
         }
-        let kept = ledger.primaries_kept(|scope| lineage.has(scope));
+        let kept = ledger.scopes.primaries_kept(|scope| lineage.has(scope));
         let kept = kept.into_iter();
         input.primaries = kept
             .map(|(place, times)| PrimaryKept { place, times })
             .collect();
         input.threads_running = lineage.live_threads() as u64;
         let over = ledger.now();
-        let curves = ledger.curves(&self.watch, self.began);
+        let curves = ledger.curves(&self.watch, self.began, self.samples);
         input.timeline = timeline::of_run(input, &body.reserved, over, curves);
         (input.peaks, input.graphs) = self.log.as_ref().map(PeakLog::read).unwrap_or_default();
     }

@@ -237,7 +237,7 @@ impl Session {
         }
         let run = Run::begin(
             &self.turn,
-            (self.input.facts.budget, self.policy.peaks),
+            (&self.input.facts, self.policy.peaks),
             confirms,
             (&self.scopes, self.since),
         );
@@ -340,7 +340,7 @@ impl Session {
             late::watch_for_frees(report, &self.scopes, result);
         } else if self.scopes.len() > 1 {
             // A confirming run had begun to watch for frees.
-            ledger::live().forget_frees(&self.scopes);
+            ledger::live().free_log.end(&self.scopes);
         }
         let (time, whole_program) = (self.policy.held_by, self.input.facts.whole_program);
         holders::add(

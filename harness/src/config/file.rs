@@ -227,14 +227,14 @@ impl Allowed {
             &self.allocator,
             &self.fingerprint,
         ];
-        let given = Pattern::WORDS.into_iter().zip(given);
+        let given = Pattern::words().into_iter().zip(given);
         let given: Vec<_> = given
             .filter_map(|(word, text)| Some((word, text.as_deref()?)))
             .collect();
         let [(word, text)] = given[..] else {
             return Err(format!(
                 "an [[allow]] needs exactly one of {}",
-                Pattern::WORDS.join(", ")
+                Pattern::words().join(", ")
             ));
         };
         if !gpu_leak_check_options::is_reason(&self.reason) {

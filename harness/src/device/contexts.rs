@@ -44,7 +44,7 @@ fn format_uuid(bytes: [u8; 16]) -> String {
 /// primary context existed before the harness did.
 pub(crate) fn devices_in_use() -> Vec<usize> {
     let _quiet = quiet();
-    let contexts = ledger::live().contexts();
+    let contexts = ledger::live().contexts.all();
     let mut devices = Vec::from_iter(contexts.iter().filter_map(|it| it.place.cuda_ordinal()));
     if let Some(driver) = driver::get() {
         let all = 0..driver.device_count().unwrap_or(0);

@@ -34,7 +34,7 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
         return Vec::new();
     };
     let ledger = ledger::live();
-    let contexts = ledger.contexts();
+    let contexts = ledger.contexts.all();
     let mut found: Vec<DeviceUsage> = Vec::new();
     for context in &contexts {
         let place = context.place;

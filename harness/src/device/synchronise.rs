@@ -34,13 +34,13 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
         return Vec::new();
     };
     let mut poisoned = Vec::new();
-    for context in ledger::live().contexts() {
+    for context in ledger::live().contexts.all() {
         // While this waited for the previous context, others may have been destroyed.
         let Some(_contexts) = CONTEXT_EXCLUSION.read() else {
             break;
         };
         let is_same = |it: &ContextEntry| it.uid == context.uid;
-        if !ledger::live().contexts().iter().any(is_same) {
+        if !ledger::live().contexts.all().iter().any(is_same) {
             continue;
         }
         let wait = || {

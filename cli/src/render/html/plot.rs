@@ -166,7 +166,7 @@ fn plot(
     }
     let mut dots = Vec::new();
     let mut rows = Vec::new();
-    for (index, (run, span)) in timeline.runs.iter().zip(&spans).enumerate() {
+    for (run, span) in timeline.runs.iter().zip(&spans) {
         for course in run.curves.iter().filter(|course| shown(course)) {
             dots.extend(highest(course).map(|call| Dot {
                 style: style_of(course),
@@ -176,7 +176,7 @@ fn plot(
             rows.push(CurveRow {
                 style: style_of(course),
                 is_reserved: course.figure == Figure::Reserved,
-                run: name_of(timeline, index),
+                run: name_of(run),
                 layer: escape::name(&course.layer),
                 figure: course.figure.name(),
                 start: amount(course.start),
@@ -227,9 +227,9 @@ fn run_boxes(timeline: &Timeline, spans: &[RunSpan]) -> Vec<RunBox> {
             text: match span.width {
                 wide if wide >= 3.0 * MIN_LABEL_WIDTH => {
                     let calls = quantity(run.calls, "call");
-                    format!("{}: {calls}", name_of(timeline, index))
+                    format!("{}: {calls}", name_of(run))
                 }
-                _ => name_of(timeline, index),
+                _ => name_of(run),
             },
         }),
         body: (run.body < run.calls).then(|| coordinate(span.x(run.body + 1))),
@@ -238,18 +238,11 @@ fn run_boxes(timeline: &Timeline, spans: &[RunSpan]) -> Vec<RunBox> {
 }
 
 /// Returns, for example, `judged run`, `confirming run` or `round 3`.
-fn name_of(timeline: &Timeline, index: usize) -> String {
-    match timeline.runs[index].purpose {
+fn name_of(run: &TimelineRun) -> String {
+    match run.purpose {
         RunPurpose::Judged => "judged run".to_owned(),
         RunPurpose::Confirming => "confirming run".to_owned(),
-        RunPurpose::Round => {
-            // The omitted rounds come after the first eight.
-            let number = match index as u64 + 1 {
-                late @ 9.. => late + timeline.left_out,
-                early => early,
-            };
-            format!("round {number}")
-        }
+        RunPurpose::Round => format!("round {}", run.number),
     }
 }
 

@@ -8,7 +8,7 @@ use super::{CheckResult, judge};
 use crate::report::{
     CheckStatus, Confirmation, Finding, FindingKind, MeantToStay, Site, is_of_test,
 };
-use crate::suppressions::{Pattern, Suppression};
+use crate::suppressions::{Pattern, PatternKind, Suppression};
 use crate::units::total;
 
 /// Returns the options with which the check would have passed, or `None` if its findings cannot be
@@ -84,7 +84,10 @@ fn judge_with(input: &mut CheckInput, advice: &MeantToStay) -> CheckResult {
     facts.tolerance = facts.tolerance.max(advice.tolerance);
     facts.reserved_tolerance = facts.reserved_tolerance.max(advice.reserved_tolerance);
     if let Some(function) = &advice.allow {
-        let allow = Suppression::of_pattern(Pattern::Function(function.clone()));
+        let allow = Suppression::of_pattern(Pattern {
+            kind: PatternKind::Function,
+            text: function.clone(),
+        });
         input.suppressions.insert(0, allow);
     }
     let result = judge(input);

@@ -12,7 +12,7 @@ use super::limits::UsageOverBudget;
 use super::peaks::{call, reusable, shares};
 use super::usage::{Amount, Usage};
 use crate::ledger::Kind;
-use crate::report::{Budget, Finding, FindingKind, Limit, Share, When};
+use crate::report::{Budget, Finding, FindingKind, Limit, When};
 use crate::units::exact_size;
 
 /// The number of source lines that a finding names.
@@ -91,7 +91,7 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
         true => FindingKind::OverBudget,
         false => FindingKind::FirstUse,
     };
-    let shares = shares(&over.sites, run, &input.names, NAMED);
+    let shares = shares(&over.sites, run, &input.names, NAMED, false);
     // A line may have several call sites. The largest of them represents the line.
     let mut sites = over
         .sites
@@ -123,14 +123,7 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
             allowed: over.allowed,
             reached: over.reached,
             when: when(over, run),
-            // A budget counts only memory of the test itself.
-            shares: shares
-                .into_iter()
-                .map(|share| Share {
-                    earlier: 0,
-                    ..share
-                })
-                .collect(),
+            shares,
             reusable: reusable(&over.in_turn, &input.names),
         }),
         ..Finding::new(kind, over.layer, over.place, site.unwrap_or_default())

@@ -12,35 +12,21 @@ use super::broken_context::{self, BrokenContext};
 use super::diff::{Diff, is_the_runtimes_code};
 use super::finding::Found;
 use super::group::{Class, Tally};
-use super::input::{CheckInput, RunInput};
+use super::input::{CheckInput, Freed, RunInput};
 use super::names::NameTable;
 use super::passages::passage;
 use super::usage::Amount;
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
-use crate::report::{FailedFree, Finding, FindingKind, PassageKind, Site};
+use crate::report::{FailedFree, Finding, FindingKind, PassageKind, Site, verbs};
 use crate::units::{memory, noun, quantity, total};
 
 /// The largest number of call sites that a finding names for frees of an address inside a record.
 const MOST_INSIDE: usize = 3;
 
 /// Calls from a single line that failed to free resources, all of which were allocated at a single
-/// line.
-#[derive(Debug)]
-struct Failed {
-    call: FailedCall,
-    /// The first run in which the call failed. Only the calls of this run are counted.
-    first_run: usize,
-    /// The record that the call was probably supposed to free, if the address was not live.
-    meant: Option<Record>,
-    /// The records that the calls of that run should have freed.
-    tally: Tally,
-    /// The sequence numbers of the records that the calls of all runs should have freed.
-    records: Vec<u64>,
-    /// The run that the notes are about.
-    noted_in: Option<usize>,
-    notes: Vec<String>,
-}
+/// line, with the number of the run of each call. There is at least one call.
+type Failed = Vec<(usize, FailedCall)>;
 
 /// Returns the failed frees, and removes from `diff` the records that are live only because of
 /// them.
@@ -63,26 +49,29 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             let is_new =
                 record.is_none_or(|it| met.insert((it.sequence, caller.stack, call.error)));
             if is_new {
-                add(&mut all, *call, at, run, &input.names);
+                match all.iter_mut().find(|known| is_same(&known[0].1, call)) {
+                    Some(known) => known.push((at, *call)),
+                    None => all.push(vec![(at, *call)]),
+                }
             }
         }
     }
     let broken = broken_context::of(input);
     let is_broken = |failed: &Failed| {
-        let error = failed.call.error;
+        let error = failed[0].1.error;
         broken.as_ref().is_some_and(|broken| broken.error == error)
     };
     let (in_broken, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_broken);
-    let records = |all: &[Failed]| all.iter().flat_map(|it| it.records.clone()).collect();
-    take_out(diff, &records(&others));
     let mut found: Vec<_> = others
-        .into_iter()
-        .map(|failed| found_of(failed, &input.names))
+        .iter()
+        .map(|failed| found_of(failed, input))
         .collect();
+    let records = found.iter().flat_map(|found| found.records.clone());
+    take_out(diff, &records.collect());
     if let Some(broken) = broken
         && !in_broken.is_empty()
     {
-        found.push(in_broken_context(in_broken, &broken, input, diff));
+        found.push(in_broken_context(&in_broken, &broken, input, diff));
     }
     found
 }
@@ -126,95 +115,71 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     }
 }
 
-fn add(all: &mut Vec<Failed>, call: FailedCall, at: usize, run: &RunInput, names: &NameTable) {
-    let FailedCall { key, record, .. } = call;
-    let class = record.as_ref().map(Class::of);
-    let is_same = |known: &&mut Failed| {
-        let stacks = |record: &Option<Record>| record.map(|it| it.made.caller.stack);
-        known.call.record.as_ref().map(Class::of) == class
-            && stacks(&known.call.record) == stacks(&record)
-            && (known.call.caller.stack, known.call.error) == (call.caller.stack, call.error)
-            && known.call.key.space == key.space
+/// Whether two calls are from a single line, and about resources from a single line.
+fn is_same(one: &FailedCall, other: &FailedCall) -> bool {
+    let source = |call: &FailedCall| {
+        let record = call.record.as_ref();
+        record.map(|it| (Class::of(it), it.made.caller.stack))
     };
-    let bytes = record.map_or(0, |record| record.made.bytes);
-    let known = match all.iter_mut().find(is_same) {
-        Some(known) => known,
-        None => {
-            all.push(Failed {
-                call,
-                first_run: at,
-                meant: None,
-                tally: Tally::default(),
-                records: Vec::new(),
-                noted_in: None,
-                notes: Vec::new(),
-            });
-            all.last_mut().expect("it was just added")
-        }
-    };
-    let sequence = record.map(|it| it.sequence);
-    known.records.extend(sequence);
-    if known.first_run == at {
-        known.tally.add(sequence.unwrap_or(0), bytes);
-    }
-    // The addresses differ between runs, so the notes come from the first run that can identify the
-    // record.
-    if record.is_none()
-        && known.noted_in.is_none_or(|run| run == at)
-        && let Some(meant) = what_was_meant(key, run)
-    {
-        known.noted_in = Some(at);
-        if meant.record.made.key.space == key.space {
-            known.meant.get_or_insert(meant.record);
-        }
-        let note = meant.note(key.value(), names);
-        if !known.notes.contains(&note) {
-            known.notes.push(note);
+    source(one) == source(other)
+        && (one.caller.stack, one.error) == (other.caller.stack, other.error)
+        && one.key.space == other.key.space
+}
+
+/// Returns the records that the calls of the first run should have freed. Only these are counted.
+fn tally(failed: &Failed) -> Tally {
+    let mut tally = Tally::default();
+    for (_, call) in failed.iter().filter(|(run, _)| *run == failed[0].0) {
+        match call.record {
+            Some(record) => tally.add(record.sequence, record.made.bytes),
+            None => tally.add(0, 0),
         }
     }
+    tally
 }
 
-/// The record that a failed call was probably supposed to free, and the mistake that the call made.
-struct Meant {
-    record: Record,
-    mistake: Mistake,
-}
-
-/// Why a free is wrong.
-enum Mistake {
-    /// The record was freed before, by a call with this backtrace.
-    FreedBefore(StackId),
-    /// The address is inside the record.
-    Inside,
-    /// The record is live, but must be freed by this other call.
-    OtherCall(&'static str),
-}
-
-fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
+/// Returns the record that a call was probably supposed to free, if the address was not live, and a
+/// note about the mistake that the call made.
+fn what_was_meant(key: Key, run: &RunInput, names: &NameTable) -> Option<(Record, String)> {
+    let address = key.value();
+    let what = |record: &Record| {
+        let made = &record.made;
+        let (created, _) = verbs(made.kind);
+        let location = names.site(made.caller.stack, made.kind).location();
+        format!("{}, {created} at {location}", described(record))
+    };
     let freed = run.freed_before.iter();
     let mut same = freed.clone().filter(|freed| freed.record.key() == key);
-    if let Some(freed) = same.next_back() {
-        return Some(Meant {
-            record: freed.record,
-            mistake: Mistake::FreedBefore(freed.stack),
-        });
+    if let Some(Freed { record, stack }) = same.next_back() {
+        let (_, freed) = verbs(record.made.kind);
+        let site = names.site(*stack, record.made.kind);
+        let at = match site.user_frame() {
+            Some(_) => format!(", at {}", site.location()),
+            None => String::new(),
+        };
+        let note = format!("{address:#x} was already {freed}{at}: {}", what(record));
+        return Some((*record, note));
     }
     let live = run.live.iter().map(|live| live.record);
     let mut all = live.clone().chain(freed.map(|freed| freed.record));
     if let Some(record) = all.find(|record| record.contains(key)) {
-        return Some(Meant {
-            record,
-            mistake: Mistake::Inside,
-        });
+        let note = format!(
+            "{address:#x} is not the start of an allocation: it lies {} bytes inside {}; free the \
+             address that the allocation returned",
+            address - record.key().value(),
+            what(&record)
+        );
+        return Some((record, note));
     }
     free_of(key.space)?;
-    let mut live = live.filter(|record| record.key().value() == key.value());
+    let mut live = live.filter(|record| record.key().value() == address);
     live.find_map(|record| {
         let call = free_of(record.key().space)?;
-        Some(Meant {
+        let what = what(&record);
+        Some((
             record,
-            mistake: Mistake::OtherCall(call),
-        })
+            format!("{address:#x} is {what}: call {call} instead"),
+        ))
     })
 }
 
@@ -228,40 +193,6 @@ fn free_of(space: Space) -> Option<&'static str> {
     }
 }
 
-impl Meant {
-    fn note(&self, address: u64, names: &NameTable) -> String {
-        let made = &self.record.made;
-        let (created, freed) = match made.kind {
-            kind if kind.is_handle() => ("created", "destroyed"),
-            Kind::Registered => ("registered", "unregistered"),
-            _ => ("allocated", "freed"),
-        };
-        let what = format!(
-            "{}, {created} at {}",
-            described(&self.record),
-            names.site(made.caller.stack, made.kind).location()
-        );
-        match self.mistake {
-            Mistake::FreedBefore(stack) => {
-                let site = names.site(stack, made.kind);
-                let at = match site.user_frame() {
-                    Some(_) => format!(", at {}", site.location()),
-                    None => String::new(),
-                };
-                format!("{address:#x} was already {freed}{at}: {what}")
-            }
-            Mistake::Inside => format!(
-                "{address:#x} is not the start of an allocation: it lies {} bytes inside {what}; \
-                 free the address that the allocation returned",
-                address - made.key.value()
-            ),
-            Mistake::OtherCall(call) => {
-                format!("{address:#x} is {what}: call {call} instead")
-            }
-        }
-    }
-}
-
 /// Returns, for example, `4,096 bytes of linear memory` or `an event`.
 fn described(record: &Record) -> String {
     let made = &record.made;
@@ -271,35 +202,56 @@ fn described(record: &Record) -> String {
     }
 }
 
-fn found_of(mut failed: Failed, names: &NameTable) -> Found {
+fn found_of(failed: &Failed, input: &CheckInput) -> Found {
+    let names = &input.names;
     let FailedCall {
         key,
         record,
         caller,
         error,
-    } = failed.call;
-    if record.is_none() && failed.notes.is_empty() {
-        let note = format!("{:#x} was not live when it was freed", key.value());
-        failed.notes.push(note);
-    }
+    } = failed[0].1;
+    let tally = tally(failed);
     let made = record.map(|record| record.made);
-    let meant = made.or(failed.meant.map(|record| record.made));
+    let mut meant = made;
+    let mut notes = Vec::new();
+    if record.is_none() {
+        // The addresses differ between runs, so the notes come from the first run that can identify
+        // the record.
+        let of_run = |(at, run)| -> Vec<_> {
+            let calls = failed.iter().filter(|(of, _)| *of == at);
+            calls
+                .filter_map(|(_, call)| what_was_meant(call.key, run, names))
+                .collect()
+        };
+        let mut runs = input.judged_runs().iter().enumerate().map(of_run);
+        let identified = runs.find(|it| !it.is_empty()).unwrap_or_default();
+        let mut records = identified.iter().map(|(record, _)| record.made);
+        meant = records.find(|made| made.key.space == key.space);
+        for (_, note) in identified {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        if notes.is_empty() {
+            notes.push(format!("{:#x} was not live when it was freed", key.value()));
+        }
+    }
     let kind = meant.map_or_else(|| kind_of(key.space), |made| Some(made.kind));
     let site = made.map_or_else(Site::default, |made| {
         names.site(made.caller.stack, made.kind)
     });
     let finding = Finding {
         resource: kind,
-        count: failed.tally.amount.count,
-        bytes: failed.tally.amount.bytes,
-        each: failed.tally.each.filter(|_| made.is_some()),
-        allocated: failed.tally.amount.count,
+        count: tally.amount.count,
+        bytes: tally.amount.bytes,
+        each: tally.each.filter(|_| made.is_some()),
+        allocated: tally.amount.count,
         failed: Some(FailedFree {
             error: names.error(error),
             code: error,
             site: names.site(caller.stack, kind.unwrap_or(Kind::Linear)),
         }),
-        notes: failed.notes,
+        notes,
         ..Finding::new(
             FindingKind::FailedFree,
             meant.map_or(Layer::DRIVER, |made| made.layer),
@@ -309,7 +261,10 @@ fn found_of(mut failed: Failed, names: &NameTable) -> Found {
     };
     Found {
         charged: Vec::new(),
-        records: failed.records,
+        records: failed
+            .iter()
+            .filter_map(|(_, call)| Some(call.record?.sequence))
+            .collect(),
         ..Found::sum(finding)
     }
 }
@@ -338,15 +293,13 @@ fn kind_of(space: Space) -> Option<Kind> {
 /// Combines the failed frees of a broken context into one finding. Nothing can be freed in such a
 /// context, so resources that are live in it, or ended with it, are not separate findings.
 fn in_broken_context(
-    all: Vec<Failed>,
+    all: &[Failed],
     broken: &BrokenContext,
     input: &CheckInput,
     diff: &mut Diff,
 ) -> Found {
-    let frees = total(all.iter().map(|failed| failed.tally.amount.count));
-    let mut failed = all.into_iter();
-    let first = failed.next().expect("called only for a failed free");
-    let mut found = found_of(first, &input.names);
+    let frees = total(all.iter().map(|failed| tally(failed).amount.count));
+    let mut found = found_of(&all[0], input);
     let mut sum = Amount::default();
     let mut kinds = BTreeSet::new();
     for mut group in std::mem::take(&mut diff.groups) {

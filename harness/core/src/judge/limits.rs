@@ -1,8 +1,10 @@
 //! The limits of a test, and which of them a run exceeded.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
-use super::usage::{LayerName, Usage};
+use super::usage::{LayerUsage, Usage};
 use crate::ledger::{InTurn, Layer, MeterReading, Place, PoolName, SiteUsage};
 use crate::report::Limit;
 
@@ -66,76 +68,67 @@ impl Limits {
         before: &Usage,
         at_most: &Usage,
     ) -> Vec<UsageOverBudget> {
-        let mut exceeded = self.passed_by(readings);
-        exceeded.extend(self.passed_by_reserve(before, at_most));
-        exceeded
+        let on_devices = readings.into_iter().filter(|it| it.place != Place::HOST);
+        let metered = on_devices.flat_map(|reading| self.metered_figures(reading));
+        let reserves = at_most.layers.iter();
+        let reserves = reserves.filter_map(|usage| self.reserve_figure(usage, before));
+        let over = metered.chain(reserves).filter_map(|figure| {
+            let is_exceeded = |it: &(Limit, u64)| it.0 == figure.limit && figure.reached > it.1;
+            let (_, allowed) = self.set().find(is_exceeded)?;
+            Some(UsageOverBudget { allowed, ..figure })
+        });
+        over.collect()
     }
 
-    /// Returns `limit` as exceeded if it is set and `reached` is above it.
-    fn passed(
-        &self,
-        limit: Limit,
-        reached: u64,
-        place: Place,
-        pool: Option<PoolName>,
-    ) -> Option<UsageOverBudget> {
-        let (_, allowed) = self.set().find(|it| it.0 == limit && reached > it.1)?;
-        Some(UsageOverBudget {
+    /// Returns a figure to which `limit` applies if it is set.
+    fn figure(&self, limit: Limit, reached: u64, place: Place) -> UsageOverBudget {
+        UsageOverBudget {
             limit,
-            allowed,
+            allowed: 0,
             reached,
             layer: self.layer,
             place,
-            pool,
+            pool: None,
             sites: Vec::new(),
             peak_at: 0,
             in_turn: Vec::new(),
+        }
+    }
+
+    fn metered_figures(&self, reading: MeterReading) -> [UsageOverBudget; 3] {
+        let figure = |limit, reached| self.figure(limit, reached, reading.place);
+        let mut by_count = reading.by_bytes.clone();
+        by_count.sort_by_key(|site| (Reverse(site.count), site.stack));
+        [
+            UsageOverBudget {
+                sites: reading.at_peak,
+                peak_at: reading.peak_at,
+                ..figure(Limit::MaxAllocated, reading.peak)
+            },
+            UsageOverBudget {
+                sites: reading.by_bytes,
+                in_turn: reading.in_turn.clone(),
+                ..figure(Limit::MaxTotalAllocated, reading.total)
+            },
+            UsageOverBudget {
+                sites: by_count,
+                in_turn: reading.in_turn,
+                ..figure(Limit::MaxAllocationCount, reading.made)
+            },
+        ]
+    }
+
+    /// Returns by how much the reserve of `usage` rose, if it belongs to the layer of these limits.
+    fn reserve_figure(&self, usage: &LayerUsage, before: &Usage) -> Option<UsageOverBudget> {
+        let is_meant = usage.name.layer() == self.layer;
+        let reserved = usage.reserved.filter(|_| is_meant)?;
+        let was = before.layer(&usage.name, usage.place);
+        let was = was.and_then(|usage| usage.reserved).unwrap_or(0);
+        let risen = reserved.saturating_sub(was);
+        Some(UsageOverBudget {
+            pool: usage.name.pool(),
+            ..self.figure(Limit::MaxReserved, risen, usage.place)
         })
-    }
-
-    /// Returns every limit that these readings exceed.
-    fn passed_by(&self, taken: Vec<MeterReading>) -> Vec<UsageOverBudget> {
-        let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
-        let over = on_devices.flat_map(|taken| {
-            let passed = |limit, reached, sites| {
-                let over = self.passed(limit, reached, taken.place, None)?;
-                let is_peak = limit == Limit::MaxAllocated;
-                Some(UsageOverBudget {
-                    sites,
-                    peak_at: if is_peak { taken.peak_at } else { 0 },
-                    in_turn: if is_peak {
-                        Vec::new()
-                    } else {
-                        taken.in_turn.clone()
-                    },
-                    ..over
-                })
-            };
-            [
-                passed(Limit::MaxAllocated, taken.peak, taken.at_peak),
-                passed(Limit::MaxTotalAllocated, taken.total, taken.by_bytes),
-                passed(Limit::MaxAllocationCount, taken.made, taken.by_count),
-            ]
-        });
-        over.flatten().collect()
-    }
-
-    /// Returns every reserve that rose above its limit between `before` and `at_most`.
-    fn passed_by_reserve(&self, before: &Usage, at_most: &Usage) -> Vec<UsageOverBudget> {
-        let is_meant = |name: &LayerName| match name {
-            LayerName::Pool(_) => self.layer == Layer::DRIVER,
-            LayerName::Probe(layer) => *layer == self.layer,
-            LayerName::Layer(_) => false,
-        };
-        let meant = at_most.layers.iter().filter(|usage| is_meant(&usage.name));
-        let over = meant.filter_map(|usage| {
-            let was = before.layer(&usage.name, usage.place);
-            let was = was.and_then(|usage| usage.reserved).unwrap_or(0);
-            let reached = usage.reserved?.saturating_sub(was);
-            let pool = usage.name.pool();
-            self.passed(Limit::MaxReserved, reached, usage.place, pool)
-        });
-        over.collect()
     }
 }
 
@@ -163,7 +156,6 @@ mod tests {
             peak_at: 0,
             at_peak: Vec::new(),
             by_bytes: Vec::new(),
-            by_count: Vec::new(),
             in_turn: Vec::new(),
             lifetimes: Vec::new(),
             lost: 0,
@@ -171,7 +163,7 @@ mod tests {
     }
 
     fn passed(limits: Limits, taken: Vec<MeterReading>) -> Vec<(Limit, u64)> {
-        let over = limits.passed_by(taken);
+        let over = limits.exceeded(taken, &Usage::default(), &Usage::default());
         over.iter().map(|over| (over.limit, over.reached)).collect()
     }
 
@@ -222,8 +214,13 @@ mod tests {
         let reading = MeterReading {
             peak_at: 7,
             at_peak: vec![site(1)],
-            by_bytes: vec![site(2)],
-            by_count: vec![site(3)],
+            by_bytes: vec![
+                site(2),
+                SiteUsage {
+                    count: 2,
+                    ..site(3)
+                },
+            ],
             in_turn: vec![InTurn {
                 stack: StackId(4),
                 bytes: 60,
@@ -237,7 +234,7 @@ mod tests {
             max_allocation_count: Some(1),
             ..Limits::default()
         };
-        let over = limits.passed_by(vec![reading]);
+        let over = limits.exceeded(vec![reading], &Usage::default(), &Usage::default());
         let exceeded = over.iter().map(|over| {
             let lines: Vec<_> = over.sites.iter().map(|site| site.stack.0).collect();
             (over.limit, lines, over.peak_at, over.in_turn.len())
@@ -246,8 +243,8 @@ mod tests {
             exceeded.collect::<Vec<_>>(),
             [
                 (Limit::MaxAllocated, vec![1], 7, 0),
-                (Limit::MaxTotalAllocated, vec![2], 0, 1),
-                (Limit::MaxAllocationCount, vec![3], 0, 1),
+                (Limit::MaxTotalAllocated, vec![2, 3], 0, 1),
+                (Limit::MaxAllocationCount, vec![3, 2], 0, 1),
             ]
         );
         assert_eq!(limits.metered(), Some(Layer::DRIVER));
@@ -277,8 +274,8 @@ mod tests {
             max_reserved: Some(32),
             ..Limits::default()
         };
-        assert_eq!(limits.passed_by_reserve(&reserve(8), &reserve(40)), []);
-        let over = limits.passed_by_reserve(&reserve(8), &reserve(41));
+        assert_eq!(limits.exceeded(Vec::new(), &reserve(8), &reserve(40)), []);
+        let over = limits.exceeded(Vec::new(), &reserve(8), &reserve(41));
         assert_eq!(
             (over[0].reached, over[0].pool),
             (33, Some(PoolName::Default))
@@ -287,11 +284,11 @@ mod tests {
             layer: Layer::allocator("tensor"),
             ..limits
         };
-        assert_eq!(other.passed_by_reserve(&reserve(8), &reserve(41)), []);
+        assert_eq!(other.exceeded(Vec::new(), &reserve(8), &reserve(41)), []);
         let of_cache = |layer| {
             let mut usage = reserve(41);
             usage.layers[0].name = LayerName::Probe(layer);
-            other.passed_by_reserve(&Usage::default(), &usage).len()
+            other.exceeded(Vec::new(), &Usage::default(), &usage).len()
         };
         let layers = [other.layer, Layer::allocator("another")];
         assert_eq!(layers.map(of_cache), [1, 0]);

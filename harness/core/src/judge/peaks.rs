@@ -2,11 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
-use crate::ledger::{GraphUsage, InTurn, Kind, MeterReading, SiteUsage, StackId};
+use crate::ledger::{GraphUsage, InTurn, Kind, MeterReading, SiteUsage};
 use crate::report::{GraphMemory, Peak, Reusable, Share, When};
 use crate::units::quantity;
 
@@ -23,15 +22,10 @@ pub fn peaks(input: &CheckInput) -> Vec<Peak> {
         for reading in run.peaks.iter().filter(|reading| reading.made != 0) {
             // The key contains the layer's name, because the layer's number depends on the order of
             // first use.
-            match highest.entry((reading.place, reading.layer.to_string())) {
-                Entry::Vacant(entry) => {
-                    entry.insert((number, reading));
-                }
-                Entry::Occupied(mut entry) => {
-                    if entry.get().1.peak < reading.peak {
-                        entry.insert((number, reading));
-                    }
-                }
+            let key = (reading.place, reading.layer.to_string());
+            let highest = highest.entry(key).or_insert((number, reading));
+            if highest.1.peak < reading.peak {
+                *highest = (number, reading);
             }
         }
     }
@@ -45,7 +39,7 @@ pub fn peaks(input: &CheckInput) -> Vec<Peak> {
             run: number as u64 + 1,
             call,
             calls: calls(run),
-            lines: shares(&reading.at_peak, run, &input.names, MAX_LINES),
+            lines: shares(&reading.at_peak, run, &input.names, MAX_LINES, true),
             reusable: reusable(&reading.in_turn, &input.names),
         }
     };
@@ -62,13 +56,7 @@ pub fn graph_memory(input: &CheckInput) -> Vec<GraphMemory> {
         place: usage.place,
         bytes: usage.bytes,
         in_order: usage.in_order,
-        lines: shares(&usage.sites, run, &input.names, MAX_LINES)
-            .into_iter()
-            .map(|share| Share {
-                earlier: 0,
-                ..share
-            })
-            .collect(),
+        lines: shares(&usage.sites, run, &input.names, MAX_LINES, false),
     };
     run.graphs.iter().map(memory).collect()
 }
@@ -85,12 +73,14 @@ fn calls(run: &RunInput) -> u64 {
 }
 
 /// Returns the usage of these call sites by source line, the largest first. Lines beyond the first
-/// `most` are merged into one entry.
+/// `most` are merged into one entry. `is_peak` says whether the usage is the contents of a peak,
+/// which may include allocations from before the run.
 pub(super) fn shares(
     sites: &[SiteUsage],
     run: &RunInput,
     names: &NameTable,
     most: usize,
+    is_peak: bool,
 ) -> Vec<Share> {
     let mut lines: BTreeMap<String, Share> = BTreeMap::new();
     for site in sites {
@@ -99,7 +89,7 @@ pub(super) fn shares(
             at,
             ..Share::default()
         });
-        add(share, &share_of(site, run));
+        add(share, &share_of(site, run, is_peak));
     }
     let mut lines: Vec<Share> = lines.into_values().collect();
     lines.sort_by_key(|share| Reverse(share.bytes));
@@ -115,10 +105,8 @@ pub(super) fn shares(
     lines
 }
 
-fn share_of(site: &SiteUsage, run: &RunInput) -> Share {
+fn share_of(site: &SiteUsage, run: &RunInput, is_peak: bool) -> Share {
     let (first, last) = (call(run, site.allocated.0), call(run, site.allocated.1));
-    // The total number of allocations of a call site says nothing about a single moment.
-    let is_earlier = last == 0;
     Share {
         count: site.count,
         bytes: site.bytes,
@@ -128,7 +116,7 @@ fn share_of(site: &SiteUsage, run: &RunInput) -> Share {
             last,
             of: calls(run),
         }),
-        earlier: if is_earlier { site.count } else { 0 },
+        earlier: if is_peak && last == 0 { site.count } else { 0 },
     }
 }
 
@@ -150,7 +138,7 @@ fn add(sum: &mut Share, share: &Share) {
 pub(super) fn reusable(in_turn: &[InTurn], names: &NameTable) -> Vec<Reusable> {
     let mut lines: BTreeMap<(String, u64), Reusable> = BTreeMap::new();
     for it in in_turn {
-        let at = location(it.stack, names);
+        let at = names.site(it.stack, Kind::Linear).location();
         let line = lines.entry((at.clone(), it.bytes)).or_insert(Reusable {
             at,
             each: it.bytes,
@@ -164,8 +152,4 @@ pub(super) fn reusable(in_turn: &[InTurn], names: &NameTable) -> Vec<Reusable> {
     lines.sort_by_key(|it| Reverse(it.each.saturating_mul(it.saved())));
     lines.truncate(MAX_REUSABLE);
     lines
-}
-
-fn location(stack: StackId, names: &NameTable) -> String {
-    names.site(stack, Kind::Linear).location()
 }

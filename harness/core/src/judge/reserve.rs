@@ -6,13 +6,13 @@
 //! which other code in the process could have changed a reserve is not judged: it neither shows a
 //! rise nor confirms the rise of another run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::finding::Found;
 use super::input::{CheckInput, Ownership, RunInput};
 use super::rise::Rise;
 use super::usage::{LayerName, LayerUsage};
-use crate::ledger::{Kind, Layer, Place, PoolName};
+use crate::ledger::{Kind, Layer, PoolName};
 use crate::report::FindingKind;
 use crate::units::{exact_size, total};
 
@@ -87,31 +87,19 @@ fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> 
         .iter()
         .filter(|it| is_meant(it))
         .collect();
-    let mut rises = Vec::new();
-    for (at, run) in runs.iter().enumerate() {
-        let mut of_run = Vec::new();
-        for usage in &run.end.layers {
-            let bytes = risen(usage, run, input);
-            if bytes != 0 && !is_kept_by_broken(usage, run) {
-                of_run.push((usage, bytes));
-            }
-        }
-        let mut by_layer: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
-        for (usage, bytes) in &of_run {
-            let sum = by_layer
-                .entry((usage.name.layer(), usage.place))
-                .or_default();
-            *sum = sum.saturating_add(*bytes);
-        }
-        for (usage, bytes) in of_run {
-            let sum = by_layer[&(usage.name.layer(), usage.place)];
-            if sum <= input.facts.reserved_tolerance {
-                continue;
-            }
-            Rise::enter(&mut rises, usage, bytes, at, runs.len());
-        }
-    }
-    rises
+    let risen = |run: &RunInput, usage: &LayerUsage| match is_kept_by_broken(usage, run) {
+        true => 0,
+        false => risen(usage, run, input),
+    };
+    Rise::all(&runs, |_, run, usage| {
+        let bytes = risen(run, usage);
+        let is_same =
+            |it: &&LayerUsage| it.name.layer() == usage.name.layer() && it.place == usage.place;
+        let of_layer = run.end.layers.iter().filter(is_same);
+        let is_beyond =
+            bytes != 0 && total(of_layer.map(|it| risen(run, it))) > input.facts.reserved_tolerance;
+        if is_beyond { bytes } else { 0 }
+    })
 }
 
 /// Returns by how much a reserve rose in a run beyond the amount that live blocks explain.

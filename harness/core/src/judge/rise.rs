@@ -6,7 +6,7 @@
 
 use super::finding::{Found, confirmation, of_sum, repeats};
 use super::growth::FEWEST_ROUNDS;
-use super::input::CheckInput;
+use super::input::{CheckInput, RunInput};
 use super::usage::{Amount, LayerName, LayerUsage};
 use crate::ledger::Place;
 use crate::report::FindingKind;
@@ -22,24 +22,31 @@ pub(crate) struct Rise {
 }
 
 impl Rise {
-    /// Records in `rises` that the figure of `usage` rose in run `at` of `of` runs.
-    pub(crate) fn enter(
-        rises: &mut Vec<Self>,
-        usage: &LayerUsage,
-        bytes: u64,
-        at: usize,
-        of: usize,
-    ) {
-        let is_it = |rise: &Self| rise.name == usage.name && rise.place == usage.place;
-        let index = rises.iter().position(is_it).unwrap_or_else(|| {
-            rises.push(Self {
-                name: usage.name.clone(),
-                place: usage.place,
-                bytes: vec![0; of],
-            });
-            rises.len() - 1
-        });
-        rises[index].bytes[at] = bytes;
+    /// Returns every figure that rose in any of `runs`. `risen` says by how much a figure rose in
+    /// the run with this index.
+    pub(crate) fn all(
+        runs: &[&RunInput],
+        risen: impl Fn(usize, &RunInput, &LayerUsage) -> u64,
+    ) -> Vec<Self> {
+        let mut rises: Vec<Self> = Vec::new();
+        for (at, run) in runs.iter().enumerate() {
+            for usage in &run.end.layers {
+                let bytes = risen(at, run, usage);
+                let is_it = |rise: &Self| rise.name == usage.name && rise.place == usage.place;
+                if bytes != 0 {
+                    let index = rises.iter().position(is_it).unwrap_or_else(|| {
+                        rises.push(Self {
+                            name: usage.name.clone(),
+                            place: usage.place,
+                            bytes: vec![0; runs.len()],
+                        });
+                        rises.len() - 1
+                    });
+                    rises[index].bytes[at] = bytes;
+                }
+            }
+        }
+        rises
     }
 
     /// Returns the largest rise in any run.

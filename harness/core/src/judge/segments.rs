@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::pairs;
+
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Holding, Kind, Layer, Place, Record};
 
@@ -22,64 +24,24 @@ pub struct Segment {
 /// A record inside one of these ranges is never a finding. The blocks in it are judged in the
 /// allocator's own layer, and the segment itself is judged as that allocator's reserve.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
+#[serde(transparent)]
 pub struct SegmentMap {
-    /// For each layer that holds segments at a place, the first address and the end of each range.
-    /// An allocator may get its segments from another one, so the segments of two layers may
-    /// overlap.
-    ranges: BTreeMap<(Layer, Place), BTreeMap<u64, u64>>,
-}
-
-/// One range of a [`SegmentMap`], as it is serialised.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Claim {
-    layer: Layer,
-    place: Place,
-    address: u64,
-    end: u64,
-}
-
-impl From<SegmentMap> for Vec<Claim> {
-    fn from(claims: SegmentMap) -> Self {
-        let ranges = claims.ranges.into_iter();
-        let claims = ranges.flat_map(|((layer, place), ranges)| {
-            ranges.into_iter().map(move |(address, end)| Claim {
-                layer,
-                place,
-                address,
-                end,
-            })
-        });
-        claims.collect()
-    }
-}
-
-impl From<Vec<Claim>> for SegmentMap {
-    fn from(all: Vec<Claim>) -> Self {
-        let mut claims = Self::default();
-        for claim in all {
-            claims.enter(claim);
-        }
-        claims
-    }
+    /// For each layer that holds segments at a place, their ranges by first address. An allocator
+    /// may get its segments from another one, so the segments of two layers may overlap.
+    #[serde(with = "pairs")]
+    ranges: BTreeMap<(Layer, Place), Vec<Range<u64>>>,
 }
 
 impl SegmentMap {
     /// Adds the segments that `layer` holds at `place`.
     pub fn add(&mut self, layer: Layer, place: Place, segments: &[Segment]) {
-        for Segment { address, bytes } in segments {
-            self.enter(Claim {
-                layer,
-                place,
-                address: *address,
-                end: address.saturating_add(*bytes),
-            });
+        if segments.is_empty() {
+            return;
         }
-    }
-
-    fn enter(&mut self, claim: Claim) {
-        let ranges = self.ranges.entry((claim.layer, claim.place)).or_default();
-        ranges.insert(claim.address, claim.end);
+        let ranges = self.ranges.entry((layer, place)).or_default();
+        let range = |it: &Segment| it.address..it.address.saturating_add(it.bytes);
+        ranges.extend(segments.iter().map(range));
+        ranges.sort_by_key(|range| range.start);
     }
 
     /// Returns the segment of `layer` at `place` that contains an address, as its first address and
@@ -125,9 +87,10 @@ impl SegmentMap {
 }
 
 /// Returns the range among the `ranges` of one layer that contains `address`.
-fn around(ranges: &BTreeMap<u64, u64>, address: u64) -> Option<Range<u64>> {
-    let (start, end) = ranges.range(..=address).next_back()?;
-    (address < *end).then_some(*start..*end)
+fn around(ranges: &[Range<u64>], address: u64) -> Option<Range<u64>> {
+    let after = ranges.partition_point(|range| range.start <= address);
+    let last = ranges[..after].last()?;
+    last.contains(&address).then(|| last.clone())
 }
 
 /// Whether `range` is a proper part of `whole`.
@@ -230,7 +193,8 @@ mod tests {
                 for (layer, segments) in all {
                     claims.add(layer, place, &segments);
                 }
-                let claims = SegmentMap::from(Vec::from(claims));
+                let text = serde_json::to_string(&claims).unwrap();
+                let claims: SegmentMap = serde_json::from_str(&text).unwrap();
                 let owner = |layer, address| {
                     let kind = match layer {
                         Layer::DRIVER => Kind::Linear,

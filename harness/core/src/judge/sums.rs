@@ -89,18 +89,11 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
 
 /// Returns every sum that rose in a judged run.
 fn rises(input: &CheckInput, diff: &Diff) -> Vec<Rise> {
-    let runs = input.judged_runs();
-    let mut rises = Vec::new();
-    for (at, run) in runs.iter().enumerate() {
-        let is_probed = |usage: &&LayerUsage| matches!(usage.name, LayerName::Probe(_));
-        for usage in run.end.layers.iter().filter(is_probed) {
-            let bytes = risen(usage, run, at, diff);
-            if bytes != 0 {
-                Rise::enter(&mut rises, usage, bytes, at, runs.len());
-            }
-        }
-    }
-    rises
+    let runs: Vec<_> = input.judged_runs().iter().collect();
+    Rise::all(&runs, |at, run, usage| match usage.name {
+        LayerName::Probe(_) => risen(usage, run, at, diff),
+        _ => 0,
+    })
 }
 
 /// Returns how much a sum rose in run `at`, apart from the reported blocks and the leaks for which

@@ -9,10 +9,13 @@ use super::usage::{LayerName, Usage};
 use crate::ledger::{self, Kind, Lifetime, MeterReading, Place, Sample, StackId};
 use crate::report::{Course, Figure, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};
 
-/// How many of the first rounds and of the last rounds are kept, and how many points of each round.
+/// How many of the first rounds and of the last rounds are kept.
 const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
-const POINTS_OF_A_ROUND: usize = 32;
+/// How many samples of a figure are kept of a run.
+pub const SAMPLES: usize = 128;
+/// The same for each of several rounds.
+pub const SAMPLES_OF_A_ROUND: usize = 16;
 /// A check with more runs than this keeps only the largest allocations of each run.
 const MAX_RUNS: usize = 3;
 const ALLOCATIONS_OF_A_ROUND: usize = 256;
@@ -27,7 +30,6 @@ pub fn of_run(
 ) -> TimelineRun {
     let calls_until = |sequence: u64| sequence.saturating_sub(run.began);
     let course_of = |curve: ledger::Curve| {
-        let peak = peak(&curve, &run.end);
         let (layer, figure) = match curve.of.layer {
             Some(layer) => (layer.to_string(), Figure::Allocated),
             None => ("handles".to_owned(), Figure::Handles),
@@ -37,8 +39,8 @@ pub fn of_run(
             layer,
             figure,
             start: curve.start,
-            peak,
-            points: points(&curve.samples, run.began, peak),
+            peak: curve.peak,
+            points: points(&curve.samples, run.began, curve.peak),
             allocations: Vec::new(),
             lost: 0,
         }
@@ -57,27 +59,12 @@ pub fn of_run(
         (key(left), layer(left)).cmp(&(key(right), layer(right)))
     });
     TimelineRun {
+        number: 0,
         purpose: RunPurpose::Judged,
         calls: calls_until(over),
         body: calls_until(run.ended),
         curves,
     }
-}
-
-/// Returns the peak of a curve, as the tables of the report show it.
-fn peak(curve: &ledger::Curve, after: &Usage) -> u64 {
-    let place = curve.of.place;
-    let counted = match curve.of.layer {
-        None => Some(after.handles_at(place).peak),
-        Some(layer) => after
-            .layer(&LayerName::Layer(layer), place)
-            .or_else(|| after.layer(&LayerName::Probe(layer), place))
-            .and_then(|usage| usage.peak),
-    };
-    counted.unwrap_or_else(|| {
-        let most = curve.samples.iter().map(|sample| sample.most);
-        most.fold(curve.start, u64::max)
-    })
 }
 
 /// Converts samples to points. A sample of several events becomes a range, followed by its final
@@ -145,18 +132,13 @@ fn add_allocations(timeline: &mut Timeline, input: &CheckInput) {
         ..=MAX_RUNS => usize::MAX,
         _ => ALLOCATIONS_OF_A_ROUND,
     };
-    // The omitted rounds come after the first ones.
-    let number = |at: usize| match at {
-        ..FIRST_ROUNDS => at,
-        _ => at + timeline.left_out as usize,
-    };
     let mut lines: BTreeMap<String, usize> = BTreeMap::new();
     let mut of_stack: BTreeMap<StackId, usize> = BTreeMap::new();
-    for (at, course) in (timeline.runs.iter_mut().enumerate())
-        .flat_map(|(at, run)| run.curves.iter_mut().map(move |course| (at, course)))
+    for (number, course) in (timeline.runs.iter_mut())
+        .flat_map(|run| run.curves.iter_mut().map(|course| (run.number, course)))
         .filter(|(_, course)| course.figure == Figure::Allocated)
     {
-        let run = &input.runs[number(at)];
+        let run = &input.runs[number as usize - 1];
         let mut readings = run.peaks.iter();
         let is_of = |reading: &&MeterReading| {
             reading.place == course.place && reading.layer.to_string() == course.layer
@@ -197,16 +179,12 @@ fn of_runs(runs: &[&TimelineRun], rounds: bool) -> Option<Timeline> {
     };
     let of_run = |(at, run): (usize, &&TimelineRun)| {
         let mut run = (*run).clone();
+        run.number = at as u64 + 1;
         run.purpose = match at {
             _ if rounds => RunPurpose::Round,
             0 => RunPurpose::Judged,
             _ => RunPurpose::Confirming,
         };
-        if rounds {
-            for curve in &mut run.curves {
-                thin(&mut curve.points);
-            }
-        }
         run
     };
     let is_kept =
@@ -219,27 +197,9 @@ fn of_runs(runs: &[&TimelineRun], rounds: bool) -> Option<Timeline> {
     })
 }
 
-/// Merges neighbouring points until few enough are left.
-fn thin(points: &mut Vec<Point>) {
-    while points.len() > POINTS_OF_A_ROUND {
-        let last = points.last().copied();
-        let pair = |pair: &[Point]| {
-            let range =
-                |least: u64, most: u64, point: &Point| (least.min(point.1), most.max(point.2));
-            let (least, most) = pair.iter().fold((u64::MAX, 0), |(least, most), point| {
-                range(least, most, point)
-            });
-            Point(pair[0].0, least, most)
-        };
-        *points = points.chunks(2).map(pair).collect();
-        // The last point is kept.
-        points.extend(last.filter(|last| points.last() != Some(last)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{POINTS_OF_A_ROUND, Place, Sample, of_runs, points, thin};
+    use super::{Place, Sample, of_runs, points};
     use crate::report::{Course, Figure, Point, RunPurpose, TimelineRun};
 
     fn run(points: Vec<Point>) -> TimelineRun {
@@ -254,6 +214,7 @@ mod tests {
             lost: 0,
         };
         TimelineRun {
+            number: 0,
             purpose: RunPurpose::Judged,
             calls: 9,
             body: 8,
@@ -302,15 +263,5 @@ mod tests {
         assert_eq!((timeline.runs.len(), timeline.left_out), (32, 68));
         let ends: Vec<_> = timeline.runs.iter().map(|it| it.curves[0].end()).collect();
         assert_eq!((ends[7], ends[8], ends[31]), (7, 76, 99));
-    }
-
-    #[test]
-    fn thinned_points_keep_their_peak_and_their_end() {
-        let mut all: Vec<_> = (1..=253).map(|at| Point(at, at % 97, at % 97)).collect();
-        all.push(Point(254, 5, 5));
-        thin(&mut all);
-        assert!(all.len() <= POINTS_OF_A_ROUND, "{all:?}");
-        assert_eq!(all.iter().map(|point| point.2).max(), Some(96));
-        assert_eq!(all.last(), Some(&Point(254, 5, 5)));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::mem::{self, Discriminant};
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::recursion_guard::lock_quietly;
+use crate::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -95,7 +96,7 @@ pub struct Mark(usize);
 
 /// The anomalies, in order.
 #[derive(Debug, Default)]
-pub(super) struct Anomalies(Mutex<AnomalyList>);
+pub struct Anomalies(Mutex<AnomalyList>);
 
 #[derive(Debug, Default)]
 struct AnomalyList {
@@ -105,12 +106,8 @@ struct AnomalyList {
 }
 
 impl Anomalies {
-    fn lock(&self) -> MutexGuard<'_, AnomalyList> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn push(&self, anomaly: Anomaly) {
-        let AnomalyList { all, kept } = &mut *self.lock();
+        let AnomalyList { all, kept } = &mut *lock_quietly(&self.0);
         let of_sort = (anomaly.caller().scope, mem::discriminant(&anomaly));
         let kept = kept.entry(of_sort).or_default();
         // Each record that ended with its context was live until then, and must be reported.
@@ -120,12 +117,16 @@ impl Anomalies {
         }
     }
 
-    pub(super) fn mark(&self) -> Mark {
-        Mark(self.lock().all.len())
+    pub fn mark(&self) -> Mark {
+        Mark(lock_quietly(&self.0).all.len())
     }
 
-    pub(super) fn since(&self, mark: Mark) -> Vec<Anomaly> {
-        self.lock().all.get(mark.0..).unwrap_or_default().to_vec()
+    pub fn since(&self, mark: Mark) -> Vec<Anomaly> {
+        lock_quietly(&self.0)
+            .all
+            .get(mark.0..)
+            .unwrap_or_default()
+            .to_vec()
     }
 }
 

@@ -37,11 +37,15 @@ pub struct Ledger {
     /// Whether any graph allocates or frees memory. Launches are frequent, but few graphs do so.
     knows_graph_memory: AtomicBool,
     unknown_frees: AtomicU64,
-    scopes: OpenScopes,
+    /// The open scopes.
+    pub scopes: OpenScopes,
     stacks: Stacks,
-    contexts: ContextTable,
-    anomalies: Anomalies,
-    free_log: FreeLog,
+    /// The contexts.
+    pub contexts: ContextTable,
+    /// The anomalies so far.
+    pub anomalies: Anomalies,
+    /// The frees in the scopes that ask for them.
+    pub free_log: FreeLog,
     /// Whether resources made outside every scope belong to the watched program.
     all_its_own: AtomicBool,
     pub(super) tap: Tap,

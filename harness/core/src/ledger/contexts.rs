@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::recursion_guard::lock_quietly;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -31,7 +32,7 @@ pub(super) struct Ending {
 
 /// There are few contexts, and they change rarely.
 #[derive(Debug, Default)]
-pub(super) struct ContextTable {
+pub struct ContextTable {
     known: Mutex<ContextLists>,
     /// The highest number of a context that has ended.
     last_ended: AtomicU32,
@@ -44,19 +45,15 @@ struct ContextLists {
 }
 
 impl ContextTable {
-    fn lock(&self) -> MutexGuard<'_, ContextLists> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn created(&self, entry: ContextEntry) {
-        let mut known = self.lock();
+        let mut known = lock_quietly(&self.known);
         // A recording may reuse a number.
         known.ended.remove(&entry.uid);
         known.live.insert(entry.uid, entry);
     }
 
     pub(super) fn destroyed(&self, uid: ContextUid, ending: Ending) {
-        let mut known = self.lock();
+        let mut known = lock_quietly(&self.known);
         known.live.remove(&uid);
         known.ended.insert(uid, ending);
         self.last_ended.fetch_max(uid.0, Ordering::Release);
@@ -69,18 +66,18 @@ impl ContextTable {
         if uid.0 > self.last_ended.load(Ordering::Acquire) {
             return None;
         }
-        self.lock().ended.get(&uid).copied()
+        lock_quietly(&self.known).ended.get(&uid).copied()
     }
 
     pub(super) fn place_of(&self, uid: ContextUid) -> Place {
-        self.lock()
+        lock_quietly(&self.known)
             .live
             .get(&uid)
             .map_or(Place::UNKNOWN, |entry| entry.place)
     }
 
-    pub(super) fn all(&self) -> Vec<ContextEntry> {
-        self.lock().live.values().copied().collect()
+    pub fn all(&self) -> Vec<ContextEntry> {
+        lock_quietly(&self.known).live.values().copied().collect()
     }
 }
 

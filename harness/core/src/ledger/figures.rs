@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 use super::meter::Meters;
 use super::usage::{Gauge, UsageKey};
@@ -45,7 +45,7 @@ impl Figures {
     }
 
     pub(super) fn gauges(&self) -> MutexGuard<'_, BTreeMap<UsageKey, Arc<Gauge>>> {
-        self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.gauges)
     }
 
     pub(super) fn is_watched(&self) -> bool {

@@ -1,9 +1,12 @@
 //! Logs when resources of certain scopes are freed and, if backtraces of frees are captured, where.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use rustc_hash::FxHashSet;
+
+use crate::recursion_guard::lock_quietly;
+use crate::sync::Mutex;
 
 use super::event::{Caller, Key, Record, ScopeId, StackId};
 
@@ -37,7 +40,7 @@ pub struct UnknownFree {
 
 /// The frees of records of the logged scopes.
 #[derive(Debug, Default)]
-pub(super) struct FreeLog {
+pub struct FreeLog {
     /// Reads the time of a free. It is set with the first logged scope. Most processes log no
     /// scope, and in these no free reads the time.
     clock: OnceLock<fn() -> Instant>,
@@ -53,20 +56,16 @@ struct LoggedFrees {
 }
 
 impl FreeLog {
-    fn lock(&self) -> MutexGuard<'_, LoggedFrees> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// From now on, records each free of a resource that these scopes created, with the time that
     /// `clock` returns. Only the clock of the first call is used.
-    pub(super) fn begin(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
-        self.lock().scopes.extend(scopes);
+    pub fn begin(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
+        lock_quietly(&self.log).scopes.extend(scopes);
         self.clock.get_or_init(|| clock);
     }
 
     /// Forgets these scopes and the frees of their resources.
-    pub(super) fn end(&self, scopes: &[ScopeId]) {
-        let mut log = self.lock();
+    pub fn end(&self, scopes: &[ScopeId]) {
+        let mut log = lock_quietly(&self.log);
         log.scopes.retain(|scope| !scopes.contains(scope));
         log.frees
             .retain(|free| !scopes.contains(&free.record.made.caller.scope));
@@ -81,7 +80,7 @@ impl FreeLog {
     /// Logs that a record was freed. `next` returns the number of the ledger's next event.
     pub(super) fn freed(&self, record: &Record, stack: StackId, next: impl FnOnce() -> u64) {
         if let Some(clock) = self.clock.get() {
-            let mut log = self.lock();
+            let mut log = lock_quietly(&self.log);
             if log.scopes.contains(&record.made.caller.scope) {
                 log.frees.push(LoggedFree {
                     record: *record,
@@ -96,7 +95,7 @@ impl FreeLog {
     /// Logs that an unknown address was freed.
     pub(super) fn freed_unknown(&self, free: UnknownFree) {
         if self.clock.get().is_some() {
-            let mut log = self.lock();
+            let mut log = lock_quietly(&self.log);
             if log.scopes.contains(&free.by.scope) && log.unknown.len() < MOST_UNKNOWN {
                 log.unknown.push(free);
             }
@@ -104,15 +103,15 @@ impl FreeLog {
     }
 
     /// Returns the recorded frees of unknown addresses by callers in `scope`, the earliest first.
-    pub(super) fn unknown(&self, scope: ScopeId) -> Vec<UnknownFree> {
-        let log = self.lock();
+    pub fn unknown(&self, scope: ScopeId) -> Vec<UnknownFree> {
+        let log = lock_quietly(&self.log);
         let unknown = log.unknown.iter().filter(|free| free.by.scope == scope);
         unknown.copied().collect()
     }
 
     /// Returns the recorded frees of records for which `wanted` holds, the earliest first.
-    pub(super) fn frees(&self, wanted: impl Fn(&Record) -> bool) -> Vec<LoggedFree> {
-        let log = self.lock();
+    pub fn frees(&self, wanted: impl Fn(&Record) -> bool) -> Vec<LoggedFree> {
+        let log = lock_quietly(&self.log);
         let frees = log.frees.iter().filter(|free| wanted(&free.record));
         frees.copied().collect()
     }

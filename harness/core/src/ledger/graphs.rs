@@ -8,7 +8,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
@@ -19,7 +18,9 @@ use super::usage::Amount;
 
 /// Graphs, executable graphs, and streams whose capture does not have a graph handle yet.
 #[derive(Debug, Default)]
-pub(super) struct Graphs(FxHashMap<Key, Graph>);
+pub(super) struct Graphs {
+    pub(super) all: FxHashMap<Key, Graph>,
+}
 
 /// The resources that one graph holds.
 #[derive(Clone, Debug, Default)]
@@ -45,37 +46,29 @@ enum Node {
 /// The allocations of nodes, in order. A graph may have thousands of them, and free each one.
 #[derive(Clone, Debug, Default)]
 struct Allocations {
-    made: BTreeMap<u64, Creation>,
-    /// The numbers of the allocations at each address, the latest last.
-    at: FxHashMap<u64, Vec<u64>>,
+    /// The allocations by address, and by their number among all allocations.
+    made: BTreeMap<(u64, u64), Creation>,
     /// The number of allocations so far.
     count: u64,
 }
 
 impl Allocations {
     fn push(&mut self, made: Creation) {
-        self.at
-            .entry(made.key.value())
-            .or_default()
-            .push(self.count);
-        self.made.insert(self.count, made);
+        self.made.insert((made.key.value(), self.count), made);
         self.count += 1;
     }
 
     /// Removes the latest allocation at `address`. Returns whether there was one.
     fn remove(&mut self, address: u64) -> bool {
-        let Entry::Occupied(mut at) = self.at.entry(address) else {
-            return false;
-        };
-        let latest = at.get_mut().pop();
-        if at.get().is_empty() {
-            at.remove();
-        }
+        let at_address = self.made.range((address, 0)..=(address, u64::MAX));
+        let latest = at_address.map(|(key, _)| *key).next_back();
         latest.is_some_and(|latest| self.made.remove(&latest).is_some())
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Creation> {
-        self.made.values()
+    fn in_order(&self) -> Vec<Creation> {
+        let mut made: Vec<_> = self.made.iter().collect();
+        made.sort_unstable_by_key(|((_, number), _)| *number);
+        made.into_iter().map(|(_, made)| *made).collect()
     }
 }
 
@@ -159,14 +152,14 @@ fn usage_of(place: Place, nodes: &[Node]) -> GraphUsage {
 impl Graphs {
     /// Adds `count` references of `graph`.
     pub(super) fn retained(&mut self, graph: Key, object: Key, count: u64) {
-        let graph = self.0.entry(graph).or_default();
+        let graph = self.all.entry(graph).or_default();
         let references = graph.objects.entry(object).or_default();
         *references = references.saturating_add(count);
     }
 
     /// Removes up to `count` references of `graph`, and returns how many were removed.
     pub(super) fn released(&mut self, graph: &Key, object: &Key, count: u64) -> u64 {
-        let graph = self.0.get_mut(graph);
+        let graph = self.all.get_mut(graph);
         let Some(references) = graph.and_then(|graph| graph.objects.get_mut(object)) else {
             return 0;
         };
@@ -177,7 +170,7 @@ impl Graphs {
 
     /// Adds a node to `graph` that allocates.
     pub(super) fn allocates(&mut self, graph: Key, made: Creation, is_logged: bool) {
-        let graph = self.0.entry(graph).or_default();
+        let graph = self.all.entry(graph).or_default();
         graph.allocations.push(made);
         if is_logged {
             graph.nodes.push(Node::Allocates(made));
@@ -186,7 +179,7 @@ impl Graphs {
 
     /// Adds a node to `graph` that frees.
     pub(super) fn frees(&mut self, graph: Key, address: u64) {
-        let graph = self.0.entry(graph).or_default();
+        let graph = self.all.entry(graph).or_default();
         if !graph.nodes.is_empty() {
             graph.nodes.push(Node::Frees(address));
         }
@@ -198,34 +191,29 @@ impl Graphs {
     /// Returns the effect that launching an executable graph has on memory, or `None` if none of
     /// its nodes allocates or frees.
     pub(super) fn launch(&self, exec: &Key) -> Option<Launch> {
-        let graph = self.0.get(exec)?;
+        let graph = self.all.get(exec)?;
         let has_memory = !(graph.allocations.made.is_empty() && graph.frees.is_empty());
         has_memory.then(|| Launch {
-            allocations: graph.allocations.iter().copied().collect(),
+            allocations: graph.allocations.in_order(),
             frees: graph.frees.clone(),
             auto_free: graph.auto_free,
         })
     }
 
-    /// Returns the resources that `graph` holds.
-    pub(super) fn get(&self, graph: &Key) -> Option<&Graph> {
-        self.0.get(graph)
-    }
-
     /// Records that `to` was created from `from` and holds the same resources. Returns the
     /// resources of an earlier graph with this handle whose end was missed.
     pub(super) fn copied(&mut self, from: &Key, to: Key, auto_free: bool) -> Option<Graph> {
-        let Some(graph) = self.0.get(from).cloned() else {
-            return self.0.remove(&to);
+        let Some(graph) = self.all.get(from).cloned() else {
+            return self.all.remove(&to);
         };
-        self.0.insert(to, Graph { auto_free, ..graph })
+        self.all.insert(to, Graph { auto_free, ..graph })
     }
 
     /// Records that the executable graph now has the nodes of `graph`. Returns the objects that it
     /// referred to before. Its memory stays the same, because an update cannot change it.
     pub(super) fn updated(&mut self, exec: Key, graph: &Key) -> Graph {
-        let objects = self.0.get(graph).map(|graph| graph.objects.clone());
-        let exec = self.0.entry(exec).or_default();
+        let objects = self.all.get(graph).map(|graph| graph.objects.clone());
+        let exec = self.all.entry(exec).or_default();
         Graph {
             objects: std::mem::replace(&mut exec.objects, objects.unwrap_or_default()),
             ..Graph::default()
@@ -234,31 +222,13 @@ impl Graphs {
 
     /// Moves the nodes of a capture to `graph`, now that it has a handle.
     pub(super) fn named(&mut self, capture: &Key, graph: Key) {
-        if let Some(captured) = self.0.remove(capture) {
-            let graph = self.0.entry(graph).or_default();
-            for made in captured.allocations.iter() {
-                graph.allocations.push(*made);
+        if let Some(captured) = self.all.remove(capture) {
+            let graph = self.all.entry(graph).or_default();
+            for made in captured.allocations.in_order() {
+                graph.allocations.push(made);
             }
-            for address in captured.frees {
-                graph.frees.push(address);
-            }
+            graph.frees.extend(captured.frees);
             graph.nodes.extend(captured.nodes);
         }
-    }
-
-    /// Keeps only the graphs for which `is_wanted` holds.
-    pub(super) fn retain(&mut self, is_wanted: impl Fn(&Key) -> bool) {
-        self.0.retain(|graph, _| is_wanted(graph));
-    }
-
-    /// Removes everything that `graph` holds.
-    pub(super) fn take(&mut self, graph: &Key) -> Option<Graph> {
-        self.0.remove(graph)
-    }
-
-    /// Restores everything that `graph` held, because the call that should have ended the graph has
-    /// failed.
-    pub(super) fn put_back(&mut self, key: Key, graph: Graph) {
-        self.0.entry(key).or_insert(graph);
     }
 }

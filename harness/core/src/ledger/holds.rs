@@ -8,16 +8,16 @@ use std::mem;
 use rustc_hash::FxHashMap;
 
 use super::event::{Key, Record, ScopeId};
+use super::shard::Entering;
 
 /// A change to the table because a hold was added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TableChange {
-    /// A new object has its first holder.
-    Appeared(Record),
-    /// The object is held again, because the call that released its last hold has failed.
-    Reappeared(Record),
+    /// A new object has its first holder, or an object is held again, because the call that
+    /// released its last hold has failed.
+    Entered(Record, Entering),
     /// The object no longer has any holder.
-    Vanished(Record),
+    Left(Record),
     /// The object's last release was missed, because its handle now names another object.
     Overwritten(Record),
 }
@@ -74,7 +74,8 @@ impl SharedObjects {
         {
             self.changes.push(TableChange::Overwritten(old.record));
         }
-        self.changes.push(TableChange::Appeared(record));
+        self.changes
+            .push(TableChange::Entered(record, Entering::New));
     }
 
     /// Returns the records of the earlier calls for objects that were opened more than once and are
@@ -97,12 +98,13 @@ impl SharedObjects {
     /// Adds a hold, because a call returned an object that already exists.
     pub(super) fn enter_again(&mut self, record: Record) {
         if let Some(object) = self.all.get_mut(&record.key()) {
-            self.changes.push(TableChange::Vanished(object.record));
+            self.changes.push(TableChange::Left(object.record));
             object
                 .earlier
                 .push(mem::replace(&mut object.record, record));
             object.count += 1;
-            self.changes.push(TableChange::Appeared(record));
+            self.changes
+                .push(TableChange::Entered(record, Entering::New));
         }
     }
 
@@ -125,15 +127,16 @@ impl SharedObjects {
         object.in_flight += 1;
         let mut is_replaced = false;
         if object.count == 0 {
-            self.changes.push(TableChange::Vanished(record));
+            self.changes.push(TableChange::Left(record));
         } else if object.earlier.len() as u64 >= object.count {
             // The call that opened the object last is assumed to be the first to close it.
             object.earlier.truncate(object.count as usize);
             if let Some(earlier) = object.earlier.pop() {
                 object.record = earlier;
                 is_replaced = true;
-                self.changes.push(TableChange::Vanished(record));
-                self.changes.push(TableChange::Reappeared(earlier));
+                self.changes.push(TableChange::Left(record));
+                self.changes
+                    .push(TableChange::Entered(earlier, Entering::Again));
             }
         }
         let first = object.first;
@@ -151,12 +154,14 @@ impl SharedObjects {
             if object.count == 0 {
                 object.record = taken.record;
                 object.earlier.clear();
-                self.changes.push(TableChange::Reappeared(taken.record));
+                self.changes
+                    .push(TableChange::Entered(taken.record, Entering::Again));
             } else if taken.is_replaced {
-                self.changes.push(TableChange::Vanished(object.record));
+                self.changes.push(TableChange::Left(object.record));
                 let earlier = mem::replace(&mut object.record, taken.record);
                 object.earlier.push(earlier);
-                self.changes.push(TableChange::Reappeared(taken.record));
+                self.changes
+                    .push(TableChange::Entered(taken.record, Entering::Again));
             }
             object.count = object.count.saturating_add(taken.count);
             object.in_flight -= 1;
@@ -184,8 +189,9 @@ impl SharedObjects {
         for record in object.earlier.iter_mut().chain([&mut object.record]) {
             record.made.caller.scope = ScopeId::NOBODY;
         }
-        self.changes.push(TableChange::Vanished(before));
-        self.changes.push(TableChange::Reappeared(object.record));
+        self.changes.push(TableChange::Left(before));
+        self.changes
+            .push(TableChange::Entered(object.record, Entering::Again));
         Some(before)
     }
 

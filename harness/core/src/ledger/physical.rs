@@ -20,6 +20,8 @@ use super::kind::Kind;
 pub(super) struct Physical {
     /// How many objects have been created.
     objects: u64,
+    /// All objects with several holders: physical objects, and those that are identified by their
+    /// own keys.
     pub(super) holds: SharedObjects,
     handles: FxHashMap<u64, Handle>,
     /// The mapped ranges, by first address.
@@ -49,7 +51,8 @@ struct MappedRange {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dropped {
     pub(super) taken: TakenHolds,
-    from: DroppedBy,
+    /// The handle or mapping that held a physical object.
+    from: Option<DroppedBy>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,11 +136,17 @@ impl Physical {
         }
     }
 
+    /// Begins a call that releases `count` holds of the object that is identified by `key`.
+    pub(super) fn take(&mut self, key: &Key, count: u64) -> Option<Dropped> {
+        let taken = self.holds.take(key, count)?;
+        Some(Dropped { taken, from: None })
+    }
+
     /// Begins a call that releases `handle` once.
     pub(super) fn release_began(&mut self, handle: u64) -> Option<Dropped> {
         let known = self.handles.get_mut(&handle)?;
         known.references -= 1;
-        let from = DroppedBy::Handle(handle, *known);
+        let from = Some(DroppedBy::Handle(handle, *known));
         let object = known.object;
         if known.references == 0 {
             self.handles.remove(&handle);
@@ -158,23 +167,19 @@ impl Physical {
         for (at, map) in maps {
             self.maps.remove(&at);
             if let Some(taken) = self.holds.take(&key_of(map.object), 1) {
-                let from = DroppedBy::Map(at, map);
+                let from = Some(DroppedBy::Map(at, map));
                 dropped.push(Dropped { taken, from });
             }
         }
         dropped
     }
 
-    /// Completes a successful call. Returns whether the object is gone.
-    pub(super) fn commit(&mut self, dropped: Dropped) -> bool {
-        self.holds.commit(dropped.taken)
-    }
-
     /// Restores the hold after a failed call. If the handle or range now refers to another object,
     /// another call has released the hold.
     pub(super) fn put_back(&mut self, dropped: Dropped) {
         let is_taken = match dropped.from {
-            DroppedBy::Handle(value, old) => {
+            None => false,
+            Some(DroppedBy::Handle(value, old)) => {
                 // Another call may have removed the handle, together with the references that `old`
                 // still had.
                 let known = self.handles.entry(value).or_insert(Handle {
@@ -185,7 +190,7 @@ impl Physical {
                 known.references += u64::from(is_own);
                 !is_own
             }
-            DroppedBy::Map(at, map) => {
+            Some(DroppedBy::Map(at, map)) => {
                 let is_taken = !self.overlapping(at, map.end).is_empty();
                 if !is_taken {
                     self.maps.insert(at, map);
@@ -219,7 +224,9 @@ impl Physical {
                 _ => None,
             }
         };
-        stale.map(|dropped| self.commit(dropped)).is_some()
+        stale
+            .map(|dropped| self.holds.commit(dropped.taken))
+            .is_some()
     }
 
     /// Returns the holders of each object that is held.
@@ -247,11 +254,6 @@ impl Physical {
         self.maps.get(&address).map(|map| key_of(map.object))
     }
 
-    /// Hands an object over, so that no scope is responsible for it. Returns its previous record.
-    pub(super) fn hand_over(&mut self, key: &Key) -> Option<Record> {
-        self.holds.hand_over(key)
-    }
-
     fn name(&mut self, handle: u64, object: u64, since: u64) {
         let handle_of = Handle {
             object,
@@ -272,7 +274,7 @@ impl Physical {
         let before = self.holds.changes.len();
         self.holds.release(&key_of(object), count);
         for change in &mut self.holds.changes[before..] {
-            if let TableChange::Vanished(record) = *change {
+            if let TableChange::Left(record) = *change {
                 *change = TableChange::Overwritten(record);
             }
         }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::recursion_guard::lock_quietly;
+use crate::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 
@@ -24,46 +25,32 @@ struct ScopeState {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct OpenScopes(Mutex<FxHashMap<ScopeId, ScopeState>>);
+pub struct OpenScopes(Mutex<FxHashMap<ScopeId, ScopeState>>);
 
 impl OpenScopes {
-    fn lock(&self) -> MutexGuard<'_, FxHashMap<ScopeId, ScopeState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Opens a scope. Returns false if it is already open.
-    pub(super) fn open(&self, scope: ScopeId, since: u64) -> bool {
-        let mut open = self.lock();
-        let is_new = !open.contains_key(&scope);
-        if is_new {
-            let state = ScopeState {
-                since,
-                ..ScopeState::default()
-            };
-            open.insert(scope, state);
-        }
-        is_new
+    pub(super) fn open(&self, scope: ScopeId, since: u64) {
+        let state = ScopeState {
+            since,
+            ..ScopeState::default()
+        };
+        lock_quietly(&self.0).insert(scope, state);
     }
 
     /// Closes a scope. Returns the amount of resources that it freed and that existed before it.
     pub(super) fn close(&self, scope: ScopeId) -> Amount {
-        let closed = self.lock().remove(&scope);
+        let closed = lock_quietly(&self.0).remove(&scope);
         closed.map_or_else(Amount::default, |closed| closed.freed_earlier)
-    }
-
-    pub(super) fn has(&self, scope: ScopeId) -> bool {
-        self.lock().contains_key(&scope)
     }
 
     /// Returns when a scope began, if it is open.
     pub(super) fn since(&self, scope: ScopeId) -> Option<u64> {
-        Some(self.lock().get(&scope)?.since)
+        Some(lock_quietly(&self.0).get(&scope)?.since)
     }
 
     /// Records that a scope freed a resource that another scope created with the event `sequence`.
     /// A nested scope may have freed a resource of an outer one.
     pub(super) fn freed(&self, scope: ScopeId, sequence: u64, made: &Creation) {
-        let mut open = self.lock();
+        let mut open = lock_quietly(&self.0);
         if let Some(open) = open.get_mut(&scope).filter(|open| sequence < open.since) {
             open.freed_earlier.add(made.bytes);
         }
@@ -71,14 +58,14 @@ impl OpenScopes {
 
     /// Records that a scope handed over its own resource. Returns whether the scope is open.
     pub(super) fn handed_over(&self, made: &Creation) -> bool {
-        let mut open = self.lock();
+        let mut open = lock_quietly(&self.0);
         let open = open.get_mut(&made.caller.scope);
         open.map(|open| open.handed_over.add(made.bytes)).is_some()
     }
 
     /// Changes how many times the scope holds the primary context on `place`.
     pub(super) fn primary_changed(&self, scope: ScopeId, place: Place, by: i64) {
-        if let Some(open) = self.lock().get_mut(&scope) {
+        if let Some(open) = lock_quietly(&self.0).get_mut(&scope) {
             let sum = open.primaries.entry(place).or_default();
             *sum = sum.saturating_add(by);
         }
@@ -86,17 +73,20 @@ impl OpenScopes {
 
     /// Returns the amount of resources that the scopes satisfying `wanted` have created and handed
     /// over.
-    pub(super) fn all_handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
-        let open = self.lock();
+    pub fn all_handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
+        let open = lock_quietly(&self.0);
         let wanted = open.iter().filter(|(scope, _)| wanted(**scope));
         wanted.fold(Amount::default(), |sum, (_, it)| sum.plus(it.handed_over))
     }
 
     /// Returns the devices whose primary contexts the scopes satisfying `wanted` have together
     /// retained more often than released, with the difference.
-    pub(super) fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
+    pub fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
         let mut sums = BTreeMap::<Place, i64>::new();
-        for (_, open) in self.lock().iter().filter(|(scope, _)| wanted(**scope)) {
+        for (_, open) in lock_quietly(&self.0)
+            .iter()
+            .filter(|(scope, _)| wanted(**scope))
+        {
             for (place, by) in &open.primaries {
                 let sum = sums.entry(*place).or_default();
                 *sum = sum.saturating_add(*by);
@@ -116,7 +106,8 @@ mod tests {
         let scopes = OpenScopes::default();
         let (one, other) = (ScopeId(1), ScopeId(2));
         let (first, second) = (Place::cuda(0), Place::cuda(1));
-        assert!(scopes.open(one, 1) && scopes.open(other, 1));
+        scopes.open(one, 1);
+        scopes.open(other, 1);
         for (scope, place, by) in [
             (one, first, 1),
             (one, first, 1),

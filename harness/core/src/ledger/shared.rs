@@ -5,13 +5,10 @@
 //! one record may end only after several calls. A single lock guards all of them, because these
 //! calls are rare, and the driver itself takes long for them.
 
-use std::mem;
-
 use rustc_hash::FxHashMap;
 
 use super::event::{Caller, Key, Record, Space, Ticket};
 use super::graphs::{Graph, Graphs, Launch};
-use super::holds::{SharedObjects, TableChange, TakenHolds};
 use super::physical::{Dropped, Physical};
 use super::shard::began;
 
@@ -19,8 +16,6 @@ use super::shard::began;
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) physical: Physical,
-    /// Objects that are identified by their own keys.
-    pub(super) counted: SharedObjects,
     pub(super) graphs: Graphs,
     pub(super) in_flight: FxHashMap<Ticket, SharedFree>,
     /// The launches in flight that allocate or free memory, with their callers.
@@ -32,8 +27,7 @@ pub(super) struct Shared {
 pub(super) struct SharedFree {
     pub(super) key: Key,
     pub(super) caller: Caller,
-    objects: Vec<TakenHolds>,
-    physical: Vec<Dropped>,
+    dropped: Vec<Dropped>,
     /// The graph that had the references, and all that it holds if the call ends it.
     graph: Option<(Key, Option<Graph>)>,
     /// The event number of the last free that began, found nothing under this key, and has
@@ -47,8 +41,7 @@ impl SharedFree {
         Self {
             key,
             caller,
-            objects: Vec::new(),
-            physical: Vec::new(),
+            dropped: Vec::new(),
             graph: None,
             freed_by: 0,
         }
@@ -66,8 +59,7 @@ impl SharedFree {
     }
 
     fn records(&self) -> impl Iterator<Item = &Record> {
-        let physical = self.physical.iter().map(|dropped| &dropped.taken.record);
-        physical.chain(self.objects.iter().map(|taken| &taken.record))
+        self.dropped.iter().map(|dropped| &dropped.taken.record)
     }
 }
 
@@ -77,19 +69,11 @@ impl Shared {
         let key = record.key();
         if key.space == Space::PhysicalHandle {
             self.physical.created(record);
-        } else if key.space == Space::IpcPointer && self.counted.is_held(&key) {
-            self.counted.enter_again(record);
+        } else if key.space == Space::IpcPointer && self.physical.holds.is_held(&key) {
+            self.physical.holds.enter_again(record);
         } else {
-            self.counted.enter(record);
+            self.physical.holds.enter(record);
         }
-    }
-
-    /// Returns the pending changes to the table and clears them. The relative order of changes
-    /// to physical objects and to counted objects does not matter, because one call never changes both.
-    pub(super) fn changes(&mut self) -> impl Iterator<Item = TableChange> + use<> {
-        let of_physical = mem::take(&mut self.physical.holds.changes);
-        let of_counted = mem::take(&mut self.counted.changes);
-        of_physical.into_iter().chain(of_counted)
     }
 
     pub(super) fn has_frees_in_flight(&self) -> bool {
@@ -98,13 +82,10 @@ impl Shared {
 
     /// Begins a call that releases `count` references.
     pub(super) fn release(&mut self, free: &mut SharedFree, count: u64) {
-        let key = free.key;
-        if key.space == Space::PhysicalHandle {
-            let dropped = self.physical.release_began(key.value());
-            free.physical.extend(dropped);
-        } else {
-            free.objects.extend(self.counted.take(&key, count));
-        }
+        free.dropped.extend(match free.key.space {
+            Space::PhysicalHandle => self.physical.release_began(free.key.value()),
+            _ => self.physical.take(&free.key, count),
+        });
     }
 
     /// Begins a call that releases `count` references of `graph`.
@@ -112,22 +93,21 @@ impl Shared {
         free.graph = Some((graph, None));
         let count = self.graphs.released(&graph, &free.key, count);
         if count != 0 {
-            let taken = self.counted.take(&free.key, count);
-            free.objects.extend(taken);
+            free.dropped.extend(self.physical.take(&free.key, count));
         }
     }
 
     /// Begins a call that unmaps `bytes`.
     pub(super) fn unmap(&mut self, free: &mut SharedFree, bytes: u64) {
-        free.physical = self.physical.unmap_began(free.key.value(), bytes);
+        free.dropped = self.physical.unmap_began(free.key.value(), bytes);
     }
 
     /// Begins a call that ends a graph.
     pub(super) fn end_graph(&mut self, free: &mut SharedFree) {
-        if let Some(held) = self.graphs.take(&free.key) {
+        if let Some(held) = self.graphs.all.remove(&free.key) {
             let objects = held.objects();
-            let taken = objects.filter_map(|(key, count)| self.counted.take(key, *count));
-            free.objects = taken.collect();
+            let dropped = objects.filter_map(|(key, count)| self.physical.take(key, *count));
+            free.dropped = dropped.collect();
             free.graph = Some((free.key, Some(held)));
         }
     }
@@ -142,15 +122,15 @@ impl Shared {
         moved: bool,
         is_known: bool,
     ) {
-        match (is_known && self.counted.is_held(&key), moved) {
+        match (is_known && self.physical.holds.is_held(&key), moved) {
             (true, true) => self.graphs.retained(graph, key, count),
             (true, false) => {
                 self.graphs.retained(graph, key, count);
-                self.counted.add(&key, count);
+                self.physical.holds.add(&key, count);
             }
             // The graph is a child graph, or it existed before the harness began to listen. Its end
             // cannot be observed.
-            (false, true) => self.counted.release(&key, count),
+            (false, true) => self.physical.holds.release(&key, count),
             (false, false) => {}
         }
     }
@@ -169,43 +149,35 @@ impl Shared {
 
     /// Adds the references that `graph` has now, and releases those that it had `before`.
     fn refer_instead(&mut self, graph: &Key, before: Option<Graph>) {
-        if let Some(graph) = self.graphs.get(graph) {
+        if let Some(graph) = self.graphs.all.get(graph) {
             for (key, count) in graph.objects() {
-                self.counted.add(key, *count);
+                self.physical.holds.add(key, *count);
             }
         }
         for (key, count) in before.iter().flat_map(Graph::objects) {
-            self.counted.release(key, *count);
+            self.physical.holds.release(key, *count);
         }
     }
 
     /// Completes a successful call. Returns the records that are gone.
     pub(super) fn commit(&mut self, free: SharedFree) -> Vec<Record> {
-        let mut gone = Vec::new();
-        for dropped in free.physical {
-            let is_gone = self.physical.commit(dropped);
-            gone.extend(is_gone.then_some(dropped.taken.record));
-        }
-        for taken in free.objects {
-            let is_gone = self.counted.commit(taken);
-            gone.extend(is_gone.then_some(taken.record));
-        }
-        gone
+        let taken = free.dropped.into_iter().map(|dropped| dropped.taken);
+        let gone = taken.filter(|taken| self.physical.holds.commit(*taken));
+        gone.map(|taken| taken.record).collect()
     }
 
     /// Restores the resource that a failed call should have freed. Returns its first record.
     pub(super) fn put_back(&mut self, free: SharedFree) -> Option<Record> {
         let first = free.records().next().copied();
-        for dropped in free.physical {
-            self.physical.put_back(dropped);
-        }
-        for taken in &free.objects {
-            self.counted.put_back(*taken);
+        for dropped in &free.dropped {
+            self.physical.put_back(*dropped);
         }
         match free.graph {
-            Some((graph, Some(held))) => self.graphs.put_back(graph, held),
+            Some((graph, Some(held))) => {
+                self.graphs.all.entry(graph).or_insert(held);
+            }
             Some((graph, None)) => {
-                for taken in free.objects {
+                for Dropped { taken, .. } in free.dropped {
                     self.graphs.retained(graph, taken.record.key(), taken.count);
                 }
             }
@@ -221,9 +193,9 @@ impl Shared {
         let is_stale = if matches!(key.space, Space::PhysicalHandle | Space::Mapping) {
             self.physical.released_unknown(key, began)
         } else {
-            let is_stale = self.counted.is_held_since_before(key, began);
+            let is_stale = self.physical.holds.is_held_since_before(key, began);
             if is_stale {
-                self.counted.release(key, 1);
+                self.physical.holds.release(key, 1);
             }
             is_stale
         };

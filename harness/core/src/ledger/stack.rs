@@ -1,7 +1,7 @@
 //! Interns backtraces, so that a record stores a number instead of frames.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Mutex, OnceLock, PoisonError};
+use crate::sync::{Mutex, OnceLock, locked};
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher};
 
@@ -88,7 +88,7 @@ impl Stacks {
         let mut next = hash;
         let id = loop {
             let shard = &self.numbers[(next >> 32) as usize % SHARDS];
-            let mut numbers = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut numbers = locked(shard);
             match numbers.get(&next) {
                 Some(&id) if self.frames(id) == frames => break id,
                 // If two backtraces have the same hash, the next number belongs to the second one.

@@ -5,7 +5,7 @@
 //! log is full, samples that are close in time are merged into one with their minimum and maximum,
 //! so a long log is coarse but small.
 
-use super::usage::UsageKey;
+use super::usage::{Counted, UsageKey};
 
 /// How many samples a log holds before its resolution is halved.
 const MAX_SAMPLES: usize = 128;
@@ -32,6 +32,8 @@ pub struct Curve {
     pub of: UsageKey,
     /// The value before the first sample.
     pub start: u64,
+    /// The exact peak since the peaks were last restarted.
+    pub peak: u64,
     /// The samples, in order.
     pub samples: Vec<Sample>,
 }
@@ -114,8 +116,15 @@ fn join(samples: &mut Vec<Sample>, scale: u32) {
 }
 
 /// Returns the curve of a figure from the event `since` on, from the logs of all shards, or `None`
-/// if it did not change. `live` is its current value.
-pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> Option<Curve> {
+/// if it did not change. `now` is its current value and its peak. The curve has no more than `most`
+/// samples.
+pub(super) fn curve(
+    of: UsageKey,
+    logs: &[SampleLog],
+    since: u64,
+    most: usize,
+    now: Counted,
+) -> Option<Curve> {
     let first = logs
         .iter()
         .filter_map(|log| Some((log.samples.first()?.at, log.start)));
@@ -129,20 +138,25 @@ pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> 
     samples.retain(|sample| sample.until >= since);
     let mut scale = logs.iter().map(|log| log.scale).max().unwrap_or(0);
     join(&mut samples, scale);
-    while samples.len() > MAX_SAMPLES {
+    while samples.len() > most {
         scale += 1;
         join(&mut samples, scale);
     }
     // Simultaneous events of two shards may have been applied in an order other than that of their
     // numbers.
-    samples.last_mut()?.last = live;
-    Some(Curve { of, start, samples })
+    samples.last_mut()?.last = now.live;
+    Some(Curve {
+        of,
+        start,
+        peak: now.peak,
+        samples,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::name::{Layer, Place};
-    use super::{Curve, MAX_SAMPLES, Sample, SampleLog, UsageKey, curve};
+    use super::{Counted, Curve, MAX_SAMPLES, Sample, SampleLog, UsageKey, curve};
 
     const OF: UsageKey = UsageKey {
         layer: Some(Layer::DRIVER),
@@ -163,7 +177,15 @@ mod tests {
         }
 
         fn since(&self, since: u64) -> Option<Curve> {
-            curve(OF, &self.logs, since, self.live)
+            self.coarse(since, MAX_SAMPLES)
+        }
+
+        fn coarse(&self, since: u64, most: usize) -> Option<Curve> {
+            let now = Counted {
+                live: self.live,
+                peak: 0,
+            };
+            curve(OF, &self.logs, since, most, now)
         }
     }
 
@@ -218,6 +240,10 @@ mod tests {
         };
         assert_eq!(holding(654_321).most, 1_000);
         assert_eq!(holding(777_777).least, 1);
+        let most = curve.samples.iter().map(|it| it.most).max();
+        assert_eq!(most, Some(1_000));
+        let curve = figure.coarse(0, 16).expect("a curve");
+        assert!((8..=16).contains(&curve.samples.len()), "{curve:?}");
         let most = curve.samples.iter().map(|it| it.most).max();
         assert_eq!(most, Some(1_000));
     }

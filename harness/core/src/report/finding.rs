@@ -188,9 +188,10 @@ impl Finding {
 /// Returns the verbs for creating and freeing a resource of this kind.
 #[must_use]
 pub const fn verbs(kind: Kind) -> (&'static str, &'static str) {
-    match kind.is_handle() {
-        true => ("created", "destroyed"),
-        false => ("allocated", "freed"),
+    match kind {
+        _ if kind.is_handle() => ("created", "destroyed"),
+        Kind::Registered => ("registered", "unregistered"),
+        _ => ("allocated", "freed"),
     }
 }
 

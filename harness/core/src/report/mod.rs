@@ -23,6 +23,7 @@ macro_rules! named {
         }
     };
 }
+pub(crate) use named;
 
 mod budget;
 mod description;

@@ -25,6 +25,9 @@ pub struct Timeline {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TimelineRun {
+    /// Its number among the runs or rounds of the check, counted from 1.
+    #[serde(default)]
+    pub number: u64,
     /// Its purpose.
     pub purpose: RunPurpose,
     /// The number of calls until everything that was going to be freed was freed.

@@ -12,11 +12,11 @@ use wildmatch::WildMatch;
 pub use self::date::Date;
 use crate::call_site::allocators;
 use crate::ledger::Kind;
-use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site};
+use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site, named};
 use crate::units::{count, exact_size, quantity, total};
 
 /// An entry that says which resources may stay, and under which conditions.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Suppression {
     /// The pattern that resources must match.
     pub matches: Pattern,
@@ -42,27 +42,41 @@ pub struct Suppression {
 /// Where the entries of an attribute, and those of a block's own code, are written.
 const ATTRIBUTE: &str = "the attribute";
 
+named! {
+    /// What a pattern is compared with.
+    #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum PatternKind {
+        /// The function of the line that the report points at.
+        #[default]
+        Site = "at",
+        /// A function of the stack.
+        Function = "fn",
+        /// A source file of the stack.
+        File = "file",
+        /// A library of the stack, by its file or by its name.
+        Library = "lib",
+        /// A caching allocator that the stack passes through, by the name of its probe.
+        Allocator = "allocator",
+        /// The whole stack.
+        Fingerprint = "fingerprint",
+    }
+}
+
 /// The pattern of an entry, with the wildcards `*` and `?`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// The function of the line that the report points at.
-    Site(String),
-    /// A function of the stack.
-    Function(String),
-    /// A source file of the stack.
-    File(String),
-    /// A library of the stack, by its file or by its name.
-    Library(String),
-    /// A caching allocator that the stack passes through, by the name of its probe.
-    Allocator(String),
-    /// The whole stack.
-    Fingerprint(String),
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Pattern {
+    /// What it is compared with.
+    pub kind: PatternKind,
+    /// The pattern itself.
+    pub text: String,
 }
 
 impl Pattern {
-    /// The word that introduces each kind of pattern.
-    pub const WORDS: [&str; 6] = ["at", "fn", "file", "lib", "allocator", "fingerprint"];
+    /// Returns the word that introduces each kind of pattern.
+    pub fn words() -> Vec<&'static str> {
+        PatternKind::ALL.iter().map(|kind| kind.name()).collect()
+    }
 
     /// Creates the pattern `text` of the kind that `word` names.
     ///
@@ -70,15 +84,6 @@ impl Pattern {
     ///
     /// Returns an error if there is no such kind. The message lists the kinds.
     pub fn new(word: &str, text: &str) -> Result<Self, String> {
-        let kinds = [
-            Self::Site,
-            Self::Function,
-            Self::File,
-            Self::Library,
-            Self::Allocator,
-            Self::Fingerprint,
-        ];
-        let mut kinds = Self::WORDS.into_iter().zip(kinds);
         if text.trim().is_empty() {
             return Err(format!("an empty `{word}` matches nothing"));
         }
@@ -88,49 +93,46 @@ impl Pattern {
                  1-0123456789abcdef"
             ));
         }
-        let kind = kinds.find(|(known, _)| *known == word);
-        let (_, kind) = kind.ok_or_else(|| {
+        let kind = PatternKind::ALL.iter().find(|kind| kind.name() == word);
+        let kind = kind.ok_or_else(|| {
             format!(
                 "a pattern must begin with one of {}: `fn:optim::Adam::*`",
-                Self::WORDS.join(", ")
+                Self::words().join(", ")
             )
         })?;
-        Ok(kind(text.to_owned()))
+        Ok(Self {
+            kind: *kind,
+            text: text.to_owned(),
+        })
     }
 
     fn matches(&self, site: &Site) -> bool {
-        let any = |pattern: &str, of: fn(&Frame) -> Option<&String>| {
-            let pattern = WildMatch::new(pattern);
+        let pattern = WildMatch::new(&self.text);
+        let any = |of: fn(&Frame) -> Option<&String>| {
             let mut names = site.frames.iter().filter_map(of);
             names.any(|name| pattern.matches(name))
         };
-        match self {
-            Self::Site(pattern) => site.user_frame().is_some_and(|frame| {
+        let is_inlined = |frame: &Frame| inlined::is_of(&self.text, frame);
+        match self.kind {
+            PatternKind::Site => site.user_frame().is_some_and(|frame| {
                 let name = frame.function.as_ref();
-                name.is_some_and(|name| WildMatch::new(pattern).matches(name))
-                    || inlined::is_of(pattern, frame)
+                name.is_some_and(|name| pattern.matches(name)) || is_inlined(frame)
             }),
-            Self::Function(pattern) => {
-                any(pattern, |frame| frame.function.as_ref())
-                    || site
-                        .frames
-                        .iter()
-                        .any(|frame| inlined::is_of(pattern, frame))
+            PatternKind::Function => {
+                any(|frame| frame.function.as_ref()) || site.frames.iter().any(is_inlined)
             }
-            Self::File(pattern) => any(pattern, |frame| frame.file.as_ref()),
-            Self::Library(pattern) => {
+            PatternKind::File => any(|frame| frame.file.as_ref()),
+            PatternKind::Library => {
                 let library = site.library.iter();
-                let mut names =
-                    library.flat_map(|library| [Some(&library.name), library.file.as_ref()]);
-                let own = WildMatch::new(pattern);
-                names.any(|name| name.is_some_and(|name| own.matches(name)))
-                    || any(pattern, |frame| frame.module.as_ref())
+                let names = library.flat_map(|it| [Some(&it.name), it.file.as_ref()]);
+                names.flatten().any(|name| pattern.matches(name))
+                    || any(|frame| frame.module.as_ref())
             }
-            Self::Allocator(pattern) => {
+            PatternKind::Allocator => {
                 let found = allocators::of(&site.frames);
-                found.is_some_and(|found| WildMatch::new(pattern).matches(found.name))
+                found.is_some_and(|found| pattern.matches(found.name))
             }
-            Self::Fingerprint(fingerprint) => site.fingerprint == *fingerprint,
+            PatternKind::Fingerprint => site.fingerprint == self.text,
         }
     }
 }
@@ -138,15 +140,7 @@ impl Pattern {
 /// Formats as in the configuration file: `at = "optim::Adam::step"`.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, text) = match self {
-            Self::Site(text) => ("at", text),
-            Self::Function(text) => ("fn", text),
-            Self::File(text) => ("file", text),
-            Self::Library(text) => ("lib", text),
-            Self::Allocator(text) => ("allocator", text),
-            Self::Fingerprint(text) => ("fingerprint", text),
-        };
-        write!(f, "{word} = \"{text}\"")
+        write!(f, "{} = \"{}\"", self.kind.name(), self.text)
     }
 }
 
@@ -165,14 +159,8 @@ impl Suppression {
     pub fn of_pattern(matches: Pattern) -> Self {
         Self {
             matches,
-            kind: None,
-            up_to: None,
-            up_to_count: None,
-            tests: Vec::new(),
-            reason: String::new(),
-            owner: None,
-            until: None,
             stands_in: ATTRIBUTE.to_owned(),
+            ..Self::default()
         }
     }
 

@@ -105,8 +105,8 @@ fn assert_same(live: &Ledger, again: &Ledger) {
             .collect();
         (
             (ledger.select(|_| true), usage, kinds, stacks),
-            (ledger.contexts(), ledger.now()),
-            ledger.anomalies_since(crate::ledger::Mark::default()),
+            (ledger.contexts.all(), ledger.now()),
+            ledger.anomalies.since(crate::ledger::Mark::default()),
             (ledger.live_in(SCOPE), ledger.unowned()),
             (ledger.unknown_frees(), ledger.frees_in_flight()),
             (ledger.holdings(), ledger.knows_graph_memory()),

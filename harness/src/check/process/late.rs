@@ -32,7 +32,7 @@ static LEAKED: Mutex<Vec<Leaked>> = Mutex::new(Vec::new());
 pub(crate) fn watch_for_frees(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
     // Frees are watched by scope rather than by live record, because a record may be freed before
     // it can be looked up.
-    ledger::live().log_frees(scopes, Instant::now);
+    ledger::live().free_log.begin(scopes, Instant::now);
     let records = result.findings.iter().zip(&result.records);
     let leaked = records.filter(|(finding, _)| finding.kind == FindingKind::Leaked);
     locked(&LEAKED).push(Leaked {
@@ -58,7 +58,8 @@ fn tell() {
     }
     // The frees are read once for all checks, because there may be thousands of both.
     let frees: FxHashMap<u64, LoggedFree> = ledger::live()
-        .logged_frees(|_| true)
+        .free_log
+        .frees(|_| true)
         .into_iter()
         .map(|free| (free.record.sequence, free))
         .collect();

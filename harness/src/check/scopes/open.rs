@@ -78,7 +78,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::{Open, is_inside_a_check, threads};
-    use crate::ledger;
+    use crate::check::scopes::tree;
 
     #[test]
     fn the_token_of_a_finished_check_has_no_effect() {
@@ -100,6 +100,6 @@ mod tests {
             panic!("on purpose");
         }));
         assert!(end.is_err());
-        assert!(!ledger::live().is_open(scope.unwrap()));
+        assert_eq!(tree::open_scope(scope.unwrap()), None);
     }
 }

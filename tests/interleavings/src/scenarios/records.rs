@@ -18,7 +18,7 @@ const OTHER_CONTEXT: ContextUid = ContextUid(2);
 pub fn a_leaking_test_and_a_clean_one() {
     let world = World::new(&[]);
     let test = |number: u32, scope: ScopeId, leaks: usize| {
-        assert!(world.ledger.open_scope(scope));
+        world.ledger.open_scope(scope);
         thread::scope(|threads| {
             threads.spawn(|| {
                 let helper = caller(number + 10, scope);
@@ -77,7 +77,7 @@ pub fn a_thread_outlives_its_test() {
             world.free(address, late);
         });
         world.ledger.close_scope(FIRST);
-        assert!(world.ledger.open_scope(next));
+        world.ledger.open_scope(next);
         let own = caller(17, next);
         let freed = world.allocate(own);
         world.allocate(own);
@@ -188,7 +188,7 @@ pub fn one_stack_from_several_threads() {
 /// allocation of the test and none of the other test, and the peak is what was live at once.
 pub fn a_metered_test_and_another() {
     let world = World::new(&[FIRST, SECOND]);
-    world.ledger.meter(FIRST, Layer::DRIVER);
+    world.ledger.meters().begin(FIRST, Layer::DRIVER);
     thread::scope(|threads| {
         for number in [1, 2] {
             let (world, own) = (&world, caller(number, FIRST));
@@ -205,7 +205,7 @@ pub fn a_metered_test_and_another() {
         .iter()
         .map(|record| record.made.bytes)
         .sum();
-    let taken = world.ledger.metered(FIRST);
+    let taken = world.ledger.meters().end(FIRST);
     let [taken] = &taken[..] else {
         panic!("at one place: {taken:?}");
     };
@@ -220,7 +220,7 @@ pub fn a_metered_test_and_another() {
 /// open. The record ends with the last close, and no close is reported as that of unknown memory.
 pub fn opened_by_several_and_closed_by_each() {
     let ledger = Ledger::new();
-    assert!(ledger.open_scope(FIRST));
+    ledger.open_scope(FIRST);
     let open = |thread| {
         ledger.apply(&Event::Created(Creation {
             key: OPENED,

@@ -1,6 +1,8 @@
 //! The data from which the page's script lists what was live at any call of a timeline.
 
-use gpu_leak_check::report::check_report::{Course, LoggedAllocation, Point, Timeline};
+use gpu_leak_check::report::check_report::{
+    Course, LoggedAllocation, Point, Timeline, TimelineRun,
+};
 use gpu_leak_check::report::escape;
 use serde::Serialize;
 
@@ -77,8 +79,8 @@ impl Moments {
         if courses.is_empty() {
             return None;
         }
-        let run = |(index, span): (usize, &RunSpan)| LoggedRun {
-            name: name_of(timeline, index),
+        let run = |(run, span): (&TimelineRun, &RunSpan)| LoggedRun {
+            name: name_of(run),
             left: span.left,
             width: span.width,
             calls: span.calls,
@@ -89,7 +91,7 @@ impl Moments {
                 .iter()
                 .map(|line| escape::name(line))
                 .collect(),
-            runs: spans.iter().enumerate().map(run).collect(),
+            runs: timeline.runs.iter().zip(spans).map(run).collect(),
             courses,
         };
         Some(Self {

@@ -94,7 +94,6 @@ pub(super) fn reading(peak: u64) -> MeterReading {
         peak_at: 0,
         at_peak: Vec::new(),
         by_bytes: Vec::new(),
-        by_count: Vec::new(),
         in_turn: Vec::new(),
         lifetimes: Vec::new(),
         lost: 0,

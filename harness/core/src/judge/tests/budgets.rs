@@ -229,7 +229,7 @@ fn expected_leaks_must_match_exactly() {
 fn memory_that_a_suppression_allows_uses_up_no_tolerance() {
     let mut check = check();
     check.input.facts.tolerance = 64;
-    let allow = Suppression::of_pattern(Pattern::Function("app::step10".to_owned()));
+    let allow = Suppression::of_pattern(Pattern::new("fn", "app::step10").unwrap());
     check.input.suppressions.push(allow.clone());
     for _ in 0..2 {
         check.run(|run| _ = (run.take(10, 128), run.take(20, 64)));

@@ -17,7 +17,7 @@ impl Ledger {
         let is_logged = self.table.figures.meters.has_log();
         let usage = self.change(|shared| {
             shared.graph_copied(&from, to, auto_free);
-            let graph = shared.graphs.get(&to).filter(|_| is_logged);
+            let graph = shared.graphs.all.get(&to).filter(|_| is_logged);
             graph.map(Graph::usage).unwrap_or_default()
         });
         // A graph is complete once it is instantiated, so its memory is logged then.
@@ -62,7 +62,7 @@ impl Ledger {
             Some(graph) => shared.graphs.named(&stream, graph),
             // The capture's graph is gone, and its handle may soon name another graph. Graphs
             // without a record are kept only while captures are in progress.
-            None => shared.graphs.retain(|known| {
+            None => shared.graphs.all.retain(|known, _| {
                 let is_captured = !known.space.is_graph() || self.table.get(known).is_none();
                 *known != stream && !(is_last && is_captured)
             }),

@@ -90,10 +90,7 @@ impl Ledger {
         self.change(|shared| {
             // The record may have ended with its context.
             self.table.get(key)?;
-            match key.space {
-                Space::PhysicalObject => shared.physical.hand_over(key),
-                _ => shared.counted.hand_over(key),
-            }
+            shared.physical.holds.hand_over(key)
         })
     }
 }

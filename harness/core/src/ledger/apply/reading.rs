@@ -2,15 +2,11 @@
 
 use super::Ledger;
 use crate::ledger::event::{Key, ScopeId, StackId};
-use crate::ledger::meter::{GraphUsage, MeterReading};
+use crate::ledger::meter::Meters;
 use crate::ledger::timeline::curve;
 use crate::ledger::usage::Gauge;
-use crate::ledger::{
-    Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, LoggedFree, Mark, Place, Record,
-    Stacks, UnknownFree, UsageKey, Watch,
-};
+use crate::ledger::{Amount, Counted, Curve, Kind, Layer, Place, Record, Stacks, UsageKey, Watch};
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::recursion_guard::quiet;
 use crate::sync::atomic::Ordering;
@@ -26,33 +22,26 @@ impl Ledger {
         self.all_its_own.load(Ordering::Relaxed)
     }
 
-    /// Opens `scope` and begins to count its resources. Returns false if it is already open.
-    pub fn open_scope(&self, scope: ScopeId) -> bool {
-        self.open_scope_since(scope, self.now())
+    /// Opens `scope`, whose number is new, and begins to count its resources.
+    pub fn open_scope(&self, scope: ScopeId) {
+        self.open_scope_since(scope, self.now());
     }
 
     /// Like [`Self::open_scope`], but for a child of the open scope `outer`. Resources that existed
     /// before `outer` count as existing before the child. The child's usage counts for the meter of
     /// `outer` as well.
-    pub fn open_part(&self, scope: ScopeId, outer: ScopeId) -> bool {
-        let _quiet = quiet();
+    pub fn open_part(&self, scope: ScopeId, outer: ScopeId) {
         let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
-        let is_opened = self.open_scope_since(scope, since);
-        if is_opened {
-            self.nest(scope, outer);
-        }
-        is_opened
+        self.open_scope_since(scope, since);
+        self.meters().nest(scope, outer);
     }
 
-    fn open_scope_since(&self, scope: ScopeId, since: u64) -> bool {
+    fn open_scope_since(&self, scope: ScopeId, since: u64) {
         let _quiet = quiet();
-        let is_opened = self.scopes.open(scope, since);
-        if is_opened {
-            for mut shard in self.table.lock_all() {
-                shard.scopes.open(scope);
-            }
+        self.scopes.open(scope, since);
+        for mut shard in self.table.lock_all() {
+            shard.scopes.open(scope);
         }
-        is_opened
     }
 
     /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the amount
@@ -65,60 +54,18 @@ impl Ledger {
         self.scopes.close(scope)
     }
 
-    /// Returns the amount of resources that the open scopes satisfying `wanted` have created and
-    /// handed over.
-    pub fn handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
-        let _quiet = quiet();
-        self.scopes.all_handed_over(wanted)
-    }
-
-    /// Returns the devices whose primary contexts the open scopes satisfying `wanted` have retained
-    /// more often than released, with the difference.
-    pub fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
-        let _quiet = quiet();
-        self.scopes.primaries_kept(wanted)
-    }
-
-    /// Begins to meter the usage of the open `scope` in `layer`, until [`Self::metered`].
-    pub fn meter(&self, scope: ScopeId, layer: Layer) {
-        let _quiet = quiet();
-        self.table.figures.meters.begin(scope, layer);
-    }
-
-    /// Counts the usage of `inner` for the meter of `outer` as well.
-    pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
-        let _quiet = quiet();
-        self.table.figures.meters.nest(inner, outer);
-    }
-
-    /// Ends the meter of `scope` and returns its usage by place. The result is empty if the scope
-    /// has no meter.
-    pub fn metered(&self, scope: ScopeId) -> Vec<MeterReading> {
-        let _quiet = quiet();
-        self.table.figures.meters.end(scope)
+    /// Returns what meters the allocations of this process.
+    pub fn meters(&self) -> &Meters {
+        &self.table.figures.meters
     }
 
     /// Begins a log of every allocation and free in this process. The peaks are computed from this
-    /// log, which [`Self::end_log`] ends.
+    /// log, which [`Meters::end_log`] ends.
     pub fn begin_log(&self, scope: ScopeId) {
         let _quiet = quiet();
         let all = self.table.lock_all();
         let live = all.iter().flat_map(|shard| shard.records());
-        self.table.figures.meters.begin_log(scope, live);
-    }
-
-    /// Returns the readings of the log that began for `scope`, by layer and place, and the graphs
-    /// that hold more memory than they would need if their nodes ran in order. Both are empty if
-    /// there is no such log.
-    pub fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
-        let _quiet = quiet();
-        self.table.figures.meters.log(scope)
-    }
-
-    /// Ends the log that began for `scope`, if there is one.
-    pub fn end_log(&self, scope: ScopeId) {
-        let _quiet = quiet();
-        self.table.figures.meters.end_log(scope);
+        self.meters().begin_log(scope, live);
     }
 
     /// Returns how many records of an open scope are live.
@@ -128,12 +75,6 @@ impl Ledger {
         let counts = all.iter().filter_map(|shard| shard.scopes.get(scope));
         let live: i64 = counts.map(i64::from).sum();
         u32::try_from(live.max(0)).unwrap_or(u32::MAX)
-    }
-
-    /// Whether `scope` is open.
-    pub fn is_open(&self, scope: ScopeId) -> bool {
-        let _quiet = quiet();
-        self.scopes.has(scope)
     }
 
     /// Whether a free is in flight.
@@ -172,34 +113,15 @@ impl Ledger {
         let _quiet = quiet();
         let shared = self.shared();
         let mut found = self.table.select(&mut wanted);
-        found.extend(shared.counted.earlier().filter(|record| wanted(record)));
+        found.extend(
+            shared
+                .physical
+                .holds
+                .earlier()
+                .filter(|record| wanted(record)),
+        );
         found.sort_by_key(|record| record.sequence);
         found
-    }
-
-    /// From now on, records when resources of these scopes are freed. A ledger has no clock of its
-    /// own, so the times come from the `clock` that the first call of this function passed.
-    pub fn log_frees(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
-        let _quiet = quiet();
-        self.free_log.begin(scopes, clock);
-    }
-
-    /// Stops recording the frees of these scopes, and forgets those recorded so far.
-    pub fn forget_frees(&self, scopes: &[ScopeId]) {
-        let _quiet = quiet();
-        self.free_log.end(scopes);
-    }
-
-    /// Returns the recorded frees in logged scopes for which `wanted` holds, with their times.
-    pub fn logged_frees(&self, wanted: impl Fn(&Record) -> bool) -> Vec<LoggedFree> {
-        let _quiet = quiet();
-        self.free_log.frees(wanted)
-    }
-
-    /// Returns the recorded frees of unknown addresses by callers in this logged scope.
-    pub fn freed_unknown(&self, scope: ScopeId) -> Vec<UnknownFree> {
-        let _quiet = quiet();
-        self.free_log.unknown(scope)
     }
 
     /// Returns the live record under `key`.
@@ -225,9 +147,9 @@ impl Ledger {
         Watch(&self.table)
     }
 
-    /// Returns the curve of each figure that changed with the event `since` or later. The watch
-    /// must have begun before that event.
-    pub fn curves(&self, _watch: &Watch<'_>, since: u64) -> Vec<Curve> {
+    /// Returns the curve of each figure that changed with the event `since` or later, with no more
+    /// than `most` samples. The watch must have begun before that event.
+    pub fn curves(&self, _watch: &Watch<'_>, since: u64, most: usize) -> Vec<Curve> {
         let _quiet = quiet();
         let all = self.table.lock_all();
         let gauges = self.table.figures.gauges();
@@ -235,7 +157,7 @@ impl Ledger {
             let usage = all.iter().flat_map(|shard| &shard.usage);
             let of_key = usage.filter(|usage| usage.key == *key);
             let logs: Vec<_> = of_key.map(|usage| usage.log.clone()).collect();
-            curve(*key, &logs, since, gauge.read().live)
+            curve(*key, &logs, since, most, gauge.read())
         };
         gauges.iter().filter_map(curve_of).collect()
     }
@@ -294,23 +216,5 @@ impl Ledger {
     /// Returns the interned backtraces.
     pub fn stacks(&self) -> &Stacks {
         &self.stacks
-    }
-
-    /// Returns the live contexts, oldest first.
-    pub fn contexts(&self) -> Vec<ContextEntry> {
-        let _quiet = quiet();
-        self.contexts.all()
-    }
-
-    /// Returns the current end of the list of anomalies.
-    pub fn mark(&self) -> Mark {
-        let _quiet = quiet();
-        self.anomalies.mark()
-    }
-
-    /// Returns the anomalies after `mark`.
-    pub fn anomalies_since(&self, mark: Mark) -> Vec<Anomaly> {
-        let _quiet = quiet();
-        self.anomalies.since(mark)
     }
 }

@@ -1,16 +1,17 @@
 //! Applies events about resources with more than one owner.
 
+use std::mem;
+
 use rustc_hash::FxHashMap;
 
 use super::{Caller, Creation, CuResult, Ledger, Record, StackId, Ticket, succeeded};
 use crate::ledger::event::{Key, Space};
 use crate::ledger::holds::TableChange;
 use crate::ledger::physical::Holding;
-use crate::ledger::shard::Entering;
 use crate::ledger::shared::{Shared, SharedFree};
 use crate::ledger::{Anomaly, FailedCall};
 use crate::recursion_guard::quiet;
-use crate::sync::{MutexGuard, PoisonError};
+use crate::sync::{MutexGuard, locked};
 
 impl Ledger {
     /// Returns the holders of each object of physical memory.
@@ -20,7 +21,7 @@ impl Ledger {
     }
 
     pub(super) fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.shared)
     }
 
     #[inline(never)]
@@ -33,7 +34,7 @@ impl Ledger {
     }
 
     pub(super) fn retained(&self, key: Key, count: u64) {
-        self.shared().counted.add(&key, count);
+        self.shared().physical.holds.add(&key, count);
     }
 
     pub(super) fn handle_retained(&self, handle: u64, address: u64) {
@@ -131,7 +132,7 @@ impl Ledger {
     /// Forgets the other owners of a record that ended with its context.
     pub(super) fn forget_shared(&self, record: &Record) {
         if record.key().space.is_shared() {
-            self.shared().counted.forget(&record.key());
+            self.shared().physical.holds.forget(&record.key());
         }
     }
 
@@ -139,25 +140,22 @@ impl Ledger {
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Shared) -> T) -> T {
         let mut shared = self.shared();
         let answer = change(&mut shared);
-        for change in shared.changes() {
+        for change in mem::take(&mut shared.physical.holds.changes) {
             match change {
-                TableChange::Appeared(record) | TableChange::Reappeared(record) => {
-                    let entering = match change {
-                        TableChange::Appeared(_) => Entering::New,
-                        _ => Entering::Again,
-                    };
+                TableChange::Entered(record, entering) => {
                     self.table.enter(&record, entering);
                     if self.end_if_too_late(&record) {
-                        shared.counted.forget(&record.key());
+                        shared.physical.holds.forget(&record.key());
                     }
                 }
                 // The record may already have ended with its context.
-                TableChange::Vanished(record) | TableChange::Overwritten(record) => {
+                TableChange::Left(record) => {
                     self.table.take_if(&record.key(), |_| true);
-                    if let TableChange::Overwritten(_) = change {
-                        self.anomalies
-                            .push(Anomaly::Overwritten { record, by: None });
-                    }
+                }
+                TableChange::Overwritten(record) => {
+                    self.table.take_if(&record.key(), |_| true);
+                    self.anomalies
+                        .push(Anomaly::Overwritten { record, by: None });
                 }
             }
         }

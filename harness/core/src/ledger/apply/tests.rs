@@ -144,11 +144,11 @@ fn frees_of_an_awaited_scope_are_noted_with_their_time() {
     world.allocate(0x3000, 20);
     world.end_free(world.begin_free(0x1000), 0);
     let before = Instant::now();
-    world.0.log_frees(&[SCOPE], Instant::now);
+    world.0.free_log.begin(&[SCOPE], Instant::now);
     // These records were live before the frees were logged.
     world.end_free(world.begin_free(0x2000), 0);
     world.end_free(world.begin_free(0x3000), FAILED);
-    let released = world.0.logged_frees(|record| record.made.bytes < 100);
+    let released = world.0.free_log.frees(|record| record.made.bytes < 100);
     let [released] = released[..] else {
         panic!("{released:?}");
     };
@@ -157,7 +157,8 @@ fn frees_of_an_awaited_scope_are_noted_with_their_time() {
     assert!(
         world
             .0
-            .logged_frees(|record| record.made.bytes > 50)
+            .free_log
+            .frees(|record| record.made.bytes > 50)
             .is_empty()
     );
 }
@@ -182,9 +183,9 @@ fn an_address_allocated_again_while_live_reports_both_records() {
             record,
             by: Some(by),
         },
-    ] = world.0.anomalies_since(Mark::default())[..]
+    ] = world.0.anomalies.since(Mark::default())[..]
     else {
-        panic!("{:?}", world.0.anomalies_since(Mark::default()));
+        panic!("{:?}", world.0.anomalies.since(Mark::default()));
     };
     let what = |record: &Record| (record.made.layer, record.made.place, record.made.bytes);
     assert_eq!(what(&record), (layer, one, 1 << 30));
@@ -194,7 +195,7 @@ fn an_address_allocated_again_while_live_reports_both_records() {
         let made = at(place, bytes, Space::ObservedAt(layer, place));
         world.0.apply(&Event::Created(made));
     }
-    assert_eq!(world.0.anomalies_since(Mark::default()).len(), 1);
+    assert_eq!(world.0.anomalies.since(Mark::default()).len(), 1);
     assert_eq!(world.live(), [(0x1000, 64), (0x1000, 20), (0x1000, 30)]);
 }
 
@@ -213,12 +214,12 @@ fn an_address_handed_out_again_before_the_free_ends_keeps_its_new_record() {
 #[test]
 fn a_failed_free_keeps_the_record_and_is_reported() {
     let world = World::new();
-    let mark = world.0.mark();
+    let mark = world.0.anomalies.mark();
     world.allocate(0x1000, 100);
     world.end_free(world.begin_free(0x1000), FAILED);
     assert_eq!(world.live(), [(0x1000, 100)]);
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (100, 1));
-    let anomalies = world.0.anomalies_since(mark);
+    let anomalies = world.0.anomalies.since(mark);
     let [
         Anomaly::FailedFree(FailedCall {
             record: Some(record),
@@ -235,10 +236,10 @@ fn a_failed_free_keeps_the_record_and_is_reported() {
 #[test]
 fn a_free_while_the_driver_shuts_down_counts_as_done() {
     let world = World::new();
-    let mark = world.0.mark();
+    let mark = world.0.anomalies.mark();
     world.allocate(0x1000, 100);
     world.end_free(world.begin_free(0x1000), super::DEINITIALIZED);
-    assert!(world.live().is_empty() && world.0.anomalies_since(mark).is_empty());
+    assert!(world.live().is_empty() && world.0.anomalies.since(mark).is_empty());
 }
 
 #[test]
@@ -273,12 +274,12 @@ fn a_late_end_of_an_unknown_free_does_not_take_a_new_record() {
 #[test]
 fn a_captured_free_changes_nothing() {
     let world = World::new();
-    let mark = world.0.mark();
+    let mark = world.0.anomalies.mark();
     world.allocate(0x1000, 100);
     let ticket = world.begin_free(0x1000);
     world.0.apply(&Event::FreeCaptured { ticket });
     assert_eq!(world.live(), [(0x1000, 100)]);
-    assert!(world.0.anomalies_since(mark).is_empty());
+    assert!(world.0.anomalies.since(mark).is_empty());
 }
 
 #[test]
@@ -315,8 +316,8 @@ fn a_context_takes_its_own_records_with_it() {
         handle: 0xc0,
         place,
     });
-    assert_eq!(world.0.contexts()[0].handle, 0xc0);
-    let mark = world.0.mark();
+    assert_eq!(world.0.contexts.all()[0].handle, 0xc0);
+    let mark = world.0.anomalies.mark();
     for (kind, address) in [
         (Kind::Linear, 1),
         (Kind::Stream, 2),
@@ -339,23 +340,23 @@ fn a_context_takes_its_own_records_with_it() {
     let mut left: Vec<_> = world.live().iter().map(|(address, _)| *address).collect();
     left.sort_unstable();
     assert_eq!(left, [3, 4, 5]);
-    let ended = world.0.anomalies_since(mark);
+    let ended = world.0.anomalies.since(mark);
     let is_ended = |a: &Anomaly| matches!(a, Anomaly::EndedWithContext { cause, .. } if *cause == ContextEnd::Reset);
     assert_eq!(ended.iter().filter(|a| is_ended(a)).count(), 2, "{ended:?}");
-    assert!(world.0.contexts().is_empty());
+    assert!(world.0.contexts.all().is_empty());
 }
 
 #[test]
 fn records_that_end_with_a_context_stay_with_the_scope_that_made_them() {
     let world = World::new();
-    let mark = world.0.mark();
+    let mark = world.0.anomalies.mark();
     world.allocate(0x1000, 100);
     world.0.apply(&Event::ContextDestroyed {
         context: ContextUid(1),
         cause: ContextEnd::LastRelease,
         caller: caller(ScopeId::NONE),
     });
-    let ended = world.0.anomalies_since(mark);
+    let ended = world.0.anomalies.since(mark);
     let owners: Vec<_> = ended.iter().map(|a| a.caller().scope).collect();
     assert_eq!(owners, [SCOPE]);
 }
@@ -396,7 +397,7 @@ fn an_address_freed_twice_and_handed_out_anew_keeps_its_new_record() {
 #[test]
 fn nothing_enters_a_context_that_has_ended() {
     let world = World::new();
-    let mark = world.0.mark();
+    let mark = world.0.anomalies.mark();
     world.allocate(0x1000, 100);
     let freed = world.begin_free(0x1000);
     world.0.apply(&Event::ContextDestroyed {
@@ -408,7 +409,7 @@ fn nothing_enters_a_context_that_has_ended() {
     world.allocate(0x2000, 100);
     assert_eq!(world.live(), []);
     assert_eq!(world.0.live_in(SCOPE), 0);
-    let ended = world.0.anomalies_since(mark);
+    let ended = world.0.anomalies.since(mark);
     let is_ended = |a: &&Anomaly| matches!(a, Anomaly::EndedWithContext { .. });
     assert_eq!(ended.iter().filter(is_ended).count(), 2, "{ended:?}");
 }
@@ -523,7 +524,6 @@ fn figures_stay_whole_while_a_record_is_released_as_it_is_made() {
         });
     });
     let live = u32::try_from(world.live().len()).unwrap();
-    assert!(world.0.is_open(SCOPE));
     assert_eq!(world.0.live_in(SCOPE), live);
     assert_eq!(world.bytes().live, u64::from(live) * 8);
 }

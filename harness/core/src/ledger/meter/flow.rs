@@ -190,8 +190,6 @@ impl Flow {
             .collect();
         at_peak.sort_by_key(|site| (Reverse(site.bytes), site.stack, site.allocated));
         by_bytes.sort_by_key(|site| (Reverse(site.bytes), site.stack));
-        let mut by_count = by_bytes.clone();
-        by_count.sort_by_key(|site| (Reverse(site.count), site.stack));
         let in_turn = self.buffers.iter();
         let in_turn = in_turn.filter(|(_, uses)| uses.most == 1 && uses.made > 1);
         let mut in_turn: Vec<_> = in_turn
@@ -212,7 +210,6 @@ impl Flow {
             peak_at: self.peak_at,
             at_peak,
             by_bytes,
-            by_count,
             in_turn,
             lifetimes,
             lost,

@@ -38,8 +38,6 @@ pub struct MeterReading {
     pub at_peak: Vec<SiteUsage>,
     /// All allocations by call site, the most bytes first.
     pub by_bytes: Vec<SiteUsage>,
-    /// The same call sites, the most allocations first.
-    pub by_count: Vec<SiteUsage>,
     /// Allocations that could have shared a buffer.
     pub in_turn: Vec<InTurn>,
     /// The lifetimes, if this is the reading of a log.

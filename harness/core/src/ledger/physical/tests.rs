@@ -106,11 +106,11 @@ impl Tested {
     fn follow(&mut self) {
         for change in mem::take(&mut self.physical.holds.changes) {
             match change {
-                TableChange::Appeared(record) | TableChange::Reappeared(record) => {
+                TableChange::Entered(record, _) => {
                     assert!(!self.live.contains(&record.key().value()), "{record:?}");
                     self.live.push(record.key().value());
                 }
-                TableChange::Vanished(record) | TableChange::Overwritten(record) => {
+                TableChange::Left(record) | TableChange::Overwritten(record) => {
                     let at = self.live.iter().position(|id| *id == record.key().value());
                     self.live.remove(at.expect("it was live"));
                 }
@@ -124,7 +124,7 @@ impl Tested {
             if fails {
                 self.physical.put_back(dropped);
             } else {
-                self.physical.commit(dropped);
+                self.physical.holds.commit(dropped.taken);
             }
         }
         self.follow();

@@ -141,7 +141,7 @@ impl Scene {
     }
 
     fn anomalies(&self) -> Vec<Anomaly> {
-        self.ledger.anomalies_since(Mark::default())
+        self.ledger.anomalies.since(Mark::default())
     }
 
     /// Returns the addresses and sizes of the memory that launches have left allocated.
@@ -182,7 +182,7 @@ fn memory_is_where_the_current_context_is_and_belongs_to_it() {
         (Space::DevicePointer, pointer)
     );
     assert_eq!((made.place, made.bytes), (Place::cuda(4), 64));
-    assert_eq!(made.context, scene.ledger.contexts()[0].uid);
+    assert_eq!(made.context, scene.ledger.contexts.all()[0].uid);
     assert_eq!(scene.asked.get(), 1, "one question a call");
     scene.call(free(pointer));
     assert_eq!(scene.kinds(), []);
@@ -381,7 +381,7 @@ fn a_context_is_on_its_device_and_takes_its_objects_with_it() {
         panic!("one context");
     };
     assert_eq!(made.place, Place::cuda(5));
-    assert_eq!(made.context, scene.ledger.contexts()[0].uid);
+    assert_eq!(made.context, scene.ledger.contexts.all()[0].uid);
     scene.call(handle(Kind::Stream, Out::at(&0x51)));
     assert_eq!(scene.made()[1].place, Place::cuda(5));
     let destroy = destroys(Kind::Context, 0xc5);
@@ -393,7 +393,7 @@ fn a_context_is_on_its_device_and_takes_its_objects_with_it() {
     );
     scene.call(destroy);
     assert_eq!(scene.kinds(), []);
-    assert_eq!(scene.ledger.contexts(), []);
+    assert_eq!(scene.ledger.contexts.all(), []);
 }
 
 #[test]
@@ -404,9 +404,9 @@ fn a_context_ends_with_its_last_use() {
     scene.call(Call::Attaches(Out::at(&made)));
     let detach = releases(Space::Handle(Kind::Context), 0xc5, 1, None);
     scene.call(detach);
-    assert_eq!(scene.ledger.contexts().len(), 1);
+    assert_eq!(scene.ledger.contexts.all().len(), 1);
     scene.call(detach);
-    assert_eq!(scene.ledger.contexts(), []);
+    assert_eq!(scene.ledger.contexts.all(), []);
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn a_primary_context_ends_with_its_last_release_or_a_reset() {
         scene.primary_is_active.set(false);
         scene.call(release);
         assert_eq!(scene.kinds(), []);
-        assert_eq!(scene.ledger.contexts(), []);
+        assert_eq!(scene.ledger.contexts.all(), []);
     }
 }
 
@@ -443,10 +443,10 @@ fn only_the_streams_of_a_green_context_end_with_it() {
     scene.current.set(converted);
     scene.call(device(Kind::Linear, Out::at(&0x3000_u64), 64));
     scene.call(handle(Kind::Stream, Out::at(&0x4000)));
-    assert_eq!(scene.ledger.contexts().len(), 1);
+    assert_eq!(scene.ledger.contexts.all().len(), 1);
     scene.call(destroys(Kind::GreenContext, green));
     assert_eq!(scene.kinds(), [Kind::Linear]);
-    assert_eq!(scene.ledger.contexts(), []);
+    assert_eq!(scene.ledger.contexts.all(), []);
     assert_eq!(scene.anomalies(), []);
 }
 

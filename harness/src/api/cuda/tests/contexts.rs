@@ -33,7 +33,7 @@ fn a_created_context_is_a_handle_and_takes_its_objects_with_it() {
             ]
         );
         let _ = (outside, survivor);
-        assert_eq!(ledger::live().contexts().len(), 1);
+        assert_eq!(ledger::live().contexts.all().len(), 1);
     });
 }
 
@@ -41,14 +41,16 @@ fn a_created_context_is_a_handle_and_takes_its_objects_with_it() {
 fn a_device_reset_ends_the_primary_context_and_the_next_is_another() {
     with_driver("", || {
         watched_context();
-        ledger::live().open_scope(ledger::ScopeId(1));
-        gpu_leak_interpose::set_token(1);
+        // No check reaches this number.
+        let scope = u32::MAX / 2;
+        ledger::live().open_scope(ledger::ScopeId(scope));
+        gpu_leak_interpose::set_token(scope.into());
         allocate(64);
-        let before = ledger::live().contexts()[0];
+        let before = ledger::live().contexts.all()[0];
         assert_eq!(before.place, Place::cuda(0));
         assert_eq!(cuda!(cuDevicePrimaryCtxReset_v2(0 => i32)), 0);
         assert_eq!(summary(), []);
-        assert_eq!(ledger::live().contexts(), []);
+        assert_eq!(ledger::live().contexts.all(), []);
         assert!(matches!(
             anomalies()[..],
             [Anomaly::EndedWithContext {
@@ -59,7 +61,7 @@ fn a_device_reset_ends_the_primary_context_and_the_next_is_another() {
         let context = made!(cuDevicePrimaryCtxRetain(0 => i32));
         assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
         allocate(64);
-        let after = ledger::live().contexts()[0];
+        let after = ledger::live().contexts.all()[0];
         assert_ne!(after.uid, before.uid);
         assert_eq!(after.place, Place::cuda(0));
     });
@@ -75,7 +77,7 @@ fn only_the_last_release_ends_the_primary_context() {
         assert_eq!(live().len(), 1);
         assert_eq!(cuda!(cuDevicePrimaryCtxRelease_v2(0 => i32)), 0);
         assert_eq!(live().len(), 0);
-        assert_eq!(ledger::live().contexts(), []);
+        assert_eq!(ledger::live().contexts.all(), []);
     });
 }
 

@@ -112,5 +112,5 @@ fn summary() -> Vec<(Kind, Place, u64)> {
 }
 
 fn anomalies() -> Vec<Anomaly> {
-    ledger::live().anomalies_since(ledger::Mark::default())
+    ledger::live().anomalies.since(ledger::Mark::default())
 }

@@ -25,7 +25,7 @@ fn is_handed_over(world: &World, made: &Creation) -> bool {
 }
 
 fn handed_over(world: &World) -> (u64, u64) {
-    let Amount { count, bytes } = world.0.handed_over(|scope| scope == SCOPE);
+    let Amount { count, bytes } = world.0.scopes.all_handed_over(|scope| scope == SCOPE);
     (count, bytes)
 }
 

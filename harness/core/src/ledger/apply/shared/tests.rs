@@ -39,7 +39,7 @@ impl World {
     }
 
     pub(in crate::ledger::apply) fn anomalies(&self) -> Vec<Anomaly> {
-        self.0.anomalies_since(Mark::default())
+        self.0.anomalies.since(Mark::default())
     }
 
     /// Whether every figure says that nothing is live.
@@ -217,13 +217,13 @@ fn a_context_s_handle_that_ended_with_it_may_be_used_again() {
 fn a_release_that_leaves_another_reference_frees_nothing_and_its_failure_has_a_line() {
     let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
     let world = World::new();
-    world.0.log_frees(&[SCOPE], std::time::Instant::now);
+    world.0.free_log.begin(&[SCOPE], std::time::Instant::now);
     let made = shared(object.space, Kind::UserObject, object.value(), 0);
     world.0.apply(&Event::Created(made));
     let (key, count) = (object, 1);
     world.0.apply(&Event::Retained { key, count });
     world.release(object, 1);
-    assert!(world.0.logged_frees(|_| true).is_empty());
+    assert!(world.0.free_log.frees(|_| true).is_empty());
     let ticket = world.begin_release(object, 1);
     let stack = crate::ledger::StackId(9);
     world.0.apply(&Event::FreeEnded {
@@ -236,7 +236,7 @@ fn a_release_that_leaves_another_reference_frees_nothing_and_its_failure_has_a_l
     };
     assert_eq!(failed.caller.stack, stack);
     world.release(object, 1);
-    assert_eq!(world.0.logged_frees(|_| true).len(), 1);
+    assert_eq!(world.0.free_log.frees(|_| true).len(), 1);
 }
 
 #[test]

@@ -72,24 +72,22 @@ fn the_live_pools_are_known() {
 fn a_part_of_a_scope_begins_with_it_and_counts_for_its_meter() {
     let ledger = Ledger::new();
     allocate(&ledger, 0x1000, 100, by(ScopeId(9)));
-    assert!(ledger.open_scope(SCOPE));
-    ledger.meter(SCOPE, Layer::DRIVER);
+    ledger.open_scope(SCOPE);
+    ledger.meters().begin(SCOPE, Layer::DRIVER);
     allocate(&ledger, 0x2000, 20, by(SCOPE));
-    assert!(ledger.open_part(INNER, SCOPE));
-    assert!(!ledger.open_part(INNER, SCOPE), "it is open");
-    assert!(ledger.is_open(INNER) && !ledger.is_open(ScopeId(3)));
+    ledger.open_part(INNER, SCOPE);
     allocate(&ledger, 0x3000, 30, by(INNER));
     // These free a record of the outer scope and a record from before both scopes.
     free(&ledger, super::key(0x2000), by(INNER), 0);
     free(&ledger, super::key(0x1000), by(INNER), 0);
-    let [used] = &ledger.metered(SCOPE)[..] else {
+    let [used] = &ledger.meters().end(SCOPE)[..] else {
         panic!("one layer at one place");
     };
     assert_eq!((used.made, used.total, used.peak), (2, 50, 50));
     let freed_earlier = ledger.close_scope(INNER);
     assert_eq!((freed_earlier.count, freed_earlier.bytes), (1, 100));
     // A child of a scope that is not open begins when it is opened.
-    assert!(ledger.open_part(ScopeId(4), ScopeId(5)));
+    ledger.open_part(ScopeId(4), ScopeId(5));
     allocate(&ledger, 0x4000, 8, by(ScopeId(6)));
     free(&ledger, super::key(0x4000), by(ScopeId(4)), 0);
     assert_eq!(ledger.close_scope(ScopeId(4)).count, 0);
@@ -100,11 +98,11 @@ fn a_manually_nested_scope_counts_for_the_outer_meter() {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);
     ledger.open_scope(INNER);
-    ledger.meter(SCOPE, Layer::DRIVER);
-    ledger.nest(INNER, SCOPE);
+    ledger.meters().begin(SCOPE, Layer::DRIVER);
+    ledger.meters().nest(INNER, SCOPE);
     allocate(&ledger, 0x1000, 8, by(INNER));
-    assert_eq!(ledger.metered(SCOPE)[0].total, 8);
-    assert!(ledger.metered(SCOPE).is_empty(), "it has ended");
+    assert_eq!(ledger.meters().end(SCOPE)[0].total, 8);
+    assert!(ledger.meters().end(SCOPE).is_empty(), "it has ended");
 }
 
 #[test]
@@ -114,7 +112,7 @@ fn a_log_includes_earlier_memory_and_ends_on_its_own() {
     world.0.begin_log(SCOPE);
     allocate(&world.0, 0x2000, 50, by(SCOPE));
     free(&world.0, super::key(0x1000), by(SCOPE), 0);
-    let (readings, graphs) = world.0.log(SCOPE);
+    let (readings, graphs) = world.0.meters().log(SCOPE);
     assert!(graphs.is_empty());
     let [log] = &readings[..] else {
         panic!("one layer at one place");
@@ -125,8 +123,8 @@ fn a_log_includes_earlier_memory_and_ends_on_its_own() {
         (before.bytes, before.allocated, before.freed != 0),
         (100, 0, true)
     );
-    world.0.end_log(SCOPE);
-    assert!(world.0.log(SCOPE).0.is_empty());
+    world.0.meters().end_log(SCOPE);
+    assert!(world.0.meters().log(SCOPE).0.is_empty());
 }
 
 #[test]
@@ -141,23 +139,26 @@ fn primaries_are_kept_that_were_retained_more_often_than_released() {
         let place = Place::cuda(ordinal);
         world.0.apply(&Event::PrimaryReleased { place, caller });
     }
-    assert_eq!(world.0.primaries_kept(|_| true), [(Place::cuda(0), 1)]);
-    assert_eq!(world.0.primaries_kept(|_| false), []);
+    assert_eq!(
+        world.0.scopes.primaries_kept(|_| true),
+        [(Place::cuda(0), 1)]
+    );
+    assert_eq!(world.0.scopes.primaries_kept(|_| false), []);
 }
 
 #[test]
 fn frees_of_unknown_addresses_are_noted_for_awaited_scopes_up_to_a_bound() {
     let world = World::new();
     free(&world.0, super::key(1), by(SCOPE), 0);
-    assert!(world.0.freed_unknown(SCOPE).is_empty(), "nobody waits");
-    world.0.log_frees(&[SCOPE, INNER], Instant::now);
+    assert!(world.0.free_log.unknown(SCOPE).is_empty(), "nobody waits");
+    world.0.free_log.begin(&[SCOPE, INNER], Instant::now);
     free(&world.0, super::key(2), by(INNER), 0);
     free(&world.0, super::key(3), by(ScopeId(3)), 0);
     free(&world.0, super::key(4), by(SCOPE), FAILED);
     for address in 10..10_020 {
         free(&world.0, super::key(address), by(SCOPE), 0);
     }
-    let unknown = world.0.freed_unknown(SCOPE);
+    let unknown = world.0.free_log.unknown(SCOPE);
     // One of the ten thousand frees that are kept belongs to another scope.
     assert_eq!(
         (unknown.len(), unknown[0].key, unknown[0].by),
@@ -169,15 +170,15 @@ fn frees_of_unknown_addresses_are_noted_for_awaited_scopes_up_to_a_bound() {
     for address in [1, 2] {
         free(&world.0, super::key(address), by(SCOPE), 0);
     }
-    world.0.forget_frees(&[SCOPE]);
-    assert!(world.0.freed_unknown(SCOPE).is_empty());
-    assert_eq!(world.0.freed_unknown(INNER).len(), 1);
-    let left = world.0.logged_frees(|_| true);
+    world.0.free_log.end(&[SCOPE]);
+    assert!(world.0.free_log.unknown(SCOPE).is_empty());
+    assert_eq!(world.0.free_log.unknown(INNER).len(), 1);
+    let left = world.0.free_log.frees(|_| true);
     assert_eq!((left.len(), left[0].record.made.caller.scope), (1, INNER));
     free(&world.0, super::key(5), by(SCOPE), 0);
-    assert!(world.0.freed_unknown(SCOPE).is_empty());
+    assert!(world.0.free_log.unknown(SCOPE).is_empty());
     free(&world.0, super::key(6), by(INNER), 0);
-    assert_eq!(world.0.freed_unknown(INNER).len(), 2);
+    assert_eq!(world.0.free_log.unknown(INNER).len(), 2);
 }
 
 #[test]
@@ -194,7 +195,7 @@ fn a_curve_has_the_events_during_its_watch() {
     allocate(&world.0, 0x3000, 7, by(SCOPE));
     let stream = creation(Kind::Stream, 0x5, 0);
     world.0.apply(&Event::Created(stream));
-    let curves = world.0.curves(&watch, since);
+    let curves = world.0.curves(&watch, since, 128);
     let seen: Vec<_> = curves
         .iter()
         .map(|curve| {
@@ -213,9 +214,9 @@ fn a_curve_has_the_events_during_its_watch() {
     // Events are not logged while no watch is active.
     allocate(&world.0, 0x4000, 8, by(SCOPE));
     let watch = world.0.watch();
-    assert!(world.0.curves(&watch, 0).is_empty());
+    assert!(world.0.curves(&watch, 0, 128).is_empty());
     allocate(&world.0, 0x5000, 8, by(SCOPE));
-    let curves = world.0.curves(&watch, 0);
+    let curves = world.0.curves(&watch, 0, 128);
     assert_eq!((curves[0].start, curves[0].samples.len()), (65, 1));
 }
 
@@ -224,17 +225,17 @@ fn a_mark_divides_anomalies_and_stacks_are_the_ledger_s_own() {
     let world = World::new();
     allocate(&world.0, 0x1000, 8, by(SCOPE));
     free(&world.0, super::key(0x1000), by(SCOPE), FAILED);
-    let mark = world.0.mark();
+    let mark = world.0.anomalies.mark();
     let failing = Caller {
         stack: StackId(1),
         ..by(SCOPE)
     };
     free(&world.0, super::key(0x1000), failing, FAILED);
-    let [Anomaly::FailedFree(failed)] = world.0.anomalies_since(mark)[..] else {
+    let [Anomaly::FailedFree(failed)] = world.0.anomalies.since(mark)[..] else {
         panic!("one since");
     };
     assert_eq!(failed.caller.stack, LINE, "the stack is that of the end");
-    assert_eq!(world.0.anomalies_since(Mark::default()).len(), 2);
+    assert_eq!(world.0.anomalies.since(Mark::default()).len(), 2);
     let id = world.0.stacks().intern(&[1, 2]);
     assert_eq!(world.0.stacks().frames(id), [1, 2]);
 }
@@ -257,7 +258,7 @@ fn a_whole_program_reports_everything_that_ends_with_a_context() {
             cause: ContextEnd::Reset,
             caller: by(ScopeId::NONE),
         });
-        let anomalies = ledger.anomalies_since(Mark::default());
+        let anomalies = ledger.anomalies.since(Mark::default());
         let scopes: Vec<_> = anomalies.iter().map(|it| it.caller().scope).collect();
         let expected = [ScopeId::NONE, ScopeId(9)];
         assert_eq!(scopes, expected[usize::from(!own)..]);
@@ -325,7 +326,7 @@ fn objects_with_the_same_handle_each_count_and_the_last_is_bound_and_freed_first
         world.0.apply(&Event::Created(made));
     }
     assert_eq!(world.0.live(Kind::Buffer), 3);
-    assert_eq!(world.0.anomalies_since(Mark::default()), []);
+    assert_eq!(world.0.anomalies.since(Mark::default()), []);
     let bind = |key, memory, bytes| world.0.apply(&Event::Bound { key, memory, bytes });
     bind(object(0x55), 0x66, 64);
     let bound = || -> Vec<(u32, u64, u64)> {
@@ -412,11 +413,11 @@ fn nothing_in_a_curve_or_a_log_is_later_than_the_last_event() {
     let watch = world.0.watch();
     let is_past = |expected: u64| {
         let now = world.0.now();
-        let curves = world.0.curves(&watch, 0);
+        let curves = world.0.curves(&watch, 0, 128);
         let samples = curves.iter().flat_map(|curve| &curve.samples);
         let last = samples.map(|sample| sample.until).max();
         assert_eq!(last, Some(now - expected));
-        let (readings, _) = world.0.log(SCOPE);
+        let (readings, _) = world.0.meters().log(SCOPE);
         let lives = readings.iter().flat_map(|reading| &reading.lifetimes);
         assert!(lives.into_iter().all(|life| life.freed < now));
     };

@@ -379,13 +379,13 @@ fn threads_that_map_and_release_at_once_lose_and_invent_nothing() {
 #[test]
 fn memory_that_stays_mapped_is_not_freed_by_its_release() {
     let world = World::new();
-    world.0.log_frees(&[SCOPE], std::time::Instant::now);
+    world.0.free_log.begin(&[SCOPE], std::time::Instant::now);
     world.create(HANDLE);
     world.map(ADDRESS, HANDLE);
     world.release_handle(HANDLE);
-    assert!(world.0.logged_frees(|_| true).is_empty());
+    assert!(world.0.free_log.frees(|_| true).is_empty());
     world.unmap(ADDRESS, SIZE);
-    assert_eq!(world.0.logged_frees(|_| true).len(), 1);
+    assert_eq!(world.0.free_log.frees(|_| true).len(), 1);
 }
 
 #[test]
