@@ -83,8 +83,8 @@ functions!(VULKAN, VULKAN_NAMES of c"libvulkan.so.1":
     vkDestroyFramebuffer vkDestroyImage vkDestroyImageView vkDestroyInstance vkDestroyPipeline
     vkDestroyPipelineCache vkDestroyPipelineLayout vkDestroyPrivateDataSlot vkDestroyQueryPool
     vkDestroyRenderPass vkDestroySampler vkDestroySamplerYcbcrConversion vkDestroySemaphore
-    vkDestroyShaderModule vkDestroySurfaceKHR vkDestroySwapchainKHR vkEnumeratePhysicalDevices
-    vkFreeCommandBuffers vkFreeDescriptorSets vkFreeMemory vkGetDeviceProcAddr
+    vkDestroyShaderModule vkDestroySurfaceKHR vkDestroySwapchainKHR vkEnumeratePhysicalDeviceGroups
+    vkEnumeratePhysicalDevices vkFreeCommandBuffers vkFreeDescriptorSets vkFreeMemory vkGetDeviceProcAddr
     vkGetInstanceProcAddr vkResetDescriptorPool
 );
 

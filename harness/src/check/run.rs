@@ -14,6 +14,7 @@ use super::turn::gate::Turn;
 use crate::call_site;
 use crate::capture;
 use crate::config::Policy;
+use crate::device::captures;
 use crate::judge::{
     ContextError, Facts, Limits, Others, RunInput, SegmentMap, Usage, is_anything_left,
     is_more_reserved, timeline,
@@ -35,6 +36,8 @@ pub(crate) struct Run {
     samples: usize,
     others: ProcessAtBegin,
     mark: Mark,
+    /// Whether a stream was being captured when the run began.
+    was_capturing: bool,
     baseline: Usage,
     segments: SegmentMap,
     broken_before: Option<ContextError>,
@@ -125,6 +128,7 @@ impl Run {
             true => readings::read(),
             false => readings::read_beside_others(None),
         };
+        let was_capturing = captures::active();
         let segments = readings::segments();
         let open = Open::new(confirms);
         for scope in earlier.0 {
@@ -153,6 +157,7 @@ impl Run {
                 },
                 others,
                 mark,
+                was_capturing,
                 baseline,
                 segments,
                 broken_before: broken.into_iter().next(),
@@ -262,6 +267,7 @@ impl Run {
             as_expected: end.as_expected,
             // Without events, only the figures of a probe can differ.
             saw_events: ledger.now() != self.began || usage.layers != self.baseline.layers,
+            is_capturing: self.was_capturing || captures::active(),
             baseline: self.baseline.clone(),
             end: usage,
             over_budget: body.over_budget.clone(),

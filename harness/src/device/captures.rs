@@ -5,35 +5,82 @@
 //! other streams and contexts through events, so the harness does neither while any capture is
 //! active.
 
+use crate::ledger::event::ContextUid;
 use crate::sync::{Mutex, locked};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The captures in progress. The first value is the stream on which the capture began, as the
-/// program refers to it. The second is the graph to which `cuStreamBeginCaptureToGraph` adds nodes,
-/// or 0.
-static CAPTURES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+/// A capture in progress.
+struct Capture {
+    /// The stream on which the capture began, as the program refers to it.
+    stream: u64,
+    /// The graph to which `cuStreamBeginCaptureToGraph` adds nodes, or 0.
+    into: u64,
+    /// The context of the stream, whose end ends the capture.
+    context: ContextUid,
+}
+
+struct Captures {
+    all: Vec<Capture>,
+    /// The numbers that the driver gave to captures whose graph is known.
+    numbered: Vec<u64>,
+}
+
+static CAPTURES: Mutex<Captures> = Mutex::new(Captures {
+    all: Vec::new(),
+    numbered: Vec::new(),
+});
 /// The number of captures, so that asking whether there is one costs a single load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn change<T>(change: impl FnOnce(&mut Vec<(u64, u64)>) -> T) -> T {
+fn change<T>(change: impl FnOnce(&mut Captures) -> T) -> T {
     let mut captures = locked(&CAPTURES);
     let answer = change(&mut captures);
-    COUNT.store(captures.len(), Ordering::Release);
+    if captures.all.is_empty() {
+        captures.numbered.clear();
+    }
+    COUNT.store(captures.all.len(), Ordering::Release);
     answer
 }
 
-/// Records that a capture began on `stream`. `into` is the existing graph to which the capture adds
-/// nodes, or 0.
-pub(crate) fn began(stream: u64, into: u64) {
-    change(|captures| captures.push((stream, into)));
+/// Records that a capture began on `stream` of `context`. `into` is the existing graph to which the
+/// capture adds nodes, or 0.
+pub(crate) fn began(stream: u64, into: u64, context: ContextUid) {
+    let capture = Capture {
+        stream,
+        into,
+        context,
+    };
+    change(|captures| captures.all.push(capture));
 }
 
 /// Records the end of the newest capture that began on `stream`. Returns the existing graph to
-/// which the capture added nodes, or 0.
-pub(crate) fn ended(stream: u64) -> u64 {
+/// which the capture added nodes, or 0 for a new graph; `None` if there is no such capture.
+pub(crate) fn ended(stream: u64) -> Option<u64> {
     change(|captures| {
-        let newest = captures.iter().rposition(|capture| capture.0 == stream);
-        newest.map_or(0, |newest| captures.remove(newest).1)
+        let newest = captures.all.iter().rposition(|it| it.stream == stream)?;
+        Some(captures.all.remove(newest).into)
+    })
+}
+
+/// Records the end of all captures in a context that has ended. Returns their streams.
+pub(crate) fn ended_with(context: ContextUid) -> Vec<u64> {
+    if !active() {
+        return Vec::new();
+    }
+    change(|captures| {
+        let ended = captures.all.extract_if(.., |it| it.context == context);
+        ended.map(|it| it.stream).collect()
+    })
+}
+
+/// Records that the graph of the capture with this number is known. Returns whether it was unknown.
+pub(crate) fn is_new(number: u64) -> bool {
+    change(|captures| {
+        let is_new = !captures.numbered.contains(&number);
+        if is_new {
+            captures.numbered.push(number);
+        }
+        is_new
     })
 }
 
@@ -44,34 +91,36 @@ pub(crate) fn active() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{CAPTURES, began, ended};
+    use super::{CAPTURES, began, ended, ended_with};
+    use crate::ledger::event::ContextUid;
+
+    const CONTEXT: ContextUid = ContextUid(u32::MAX);
 
     /// Returns the number of captures on the streams that only this test uses.
     fn count() -> usize {
         let captures = CAPTURES.lock().unwrap();
-        captures
-            .iter()
-            .filter(|capture| capture.0 >= 1 << 60)
-            .count()
+        let of_test = captures.all.iter().filter(|it| it.context == CONTEXT);
+        of_test.count()
     }
 
     #[test]
-    fn a_capture_ends_on_the_stream_where_it_began() {
+    fn a_capture_ends_on_the_stream_where_it_began_or_with_its_context() {
         let [first, second, third, of_a_thread] =
             [1, 2, 3, 4].map(|number: u64| number + (1 << 60));
-        began(first, 0);
-        began(second, 9);
-        assert_eq!(ended(third), 0, "no capture began there");
-        assert_eq!(ended(second), 9);
+        began(first, 0, CONTEXT);
+        began(second, 9, CONTEXT);
+        assert_eq!(ended(third), None, "no capture began there");
+        assert_eq!(ended(second), Some(9));
         assert_eq!(count(), 1);
-        assert_eq!(ended(first), 0);
+        assert_eq!(ended(first), Some(0));
         assert_eq!(count(), 0);
         // Two threads may each capture their own default stream, to which both refer by the same
         // handle.
-        began(of_a_thread, 0);
-        began(of_a_thread, 0);
+        began(of_a_thread, 0, CONTEXT);
+        began(of_a_thread, 0, CONTEXT);
         ended(of_a_thread);
         assert_eq!(count(), 1);
-        ended(of_a_thread);
+        assert_eq!(ended_with(CONTEXT), [of_a_thread]);
+        assert_eq!(count(), 0);
     }
 }

@@ -12,9 +12,11 @@
 use std::env;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::sync::OnceLock;
 
 use crate::exit;
+use crate::ledger::Place;
 use crate::ledger::event::CuResult;
 use crate::loader::{self, Library};
 use crate::recursion_guard::quiet;
@@ -129,6 +131,7 @@ functions! {
         stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
         count: *mut usize
     );
+    [unsafe] pointer_attribute = c"cuPointerGetAttribute"(&u32; attribute: c_int, address: u64);
     [unsafe] address_range = c"cuMemGetAddressRange_v2"(base: *mut u64, size: *mut usize, address: u64);
     /// Returns the handle of the device's default pool, which cannot be destroyed.
     default_pool = c"cuDeviceGetDefaultMemPool"(&u64; device: c_int);
@@ -241,7 +244,7 @@ pub(crate) fn get() -> Option<&'static Driver> {
 pub(crate) fn error_name(error: CuResult) -> String {
     let _quiet = quiet();
     let known = || {
-        let mut name = std::ptr::null();
+        let mut name = ptr::null();
         // SAFETY: a successful call sets the pointer to null or to a constant of the driver, which
         // is never unloaded.
         unsafe {
@@ -297,17 +300,46 @@ impl Driver {
         &self,
         stream: u64,
         per_thread: bool,
-    ) -> Result<Option<u64>, CuResult> {
+    ) -> Result<Option<(u64, u64)>, CuResult> {
         let call = match per_thread {
             true => Self::capture_per_thread,
             false => Self::capture,
         };
-        let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, 0, 0);
-        let (status_out, id, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
-        let (nodes, count) = (&raw mut nodes, &raw mut count);
-        // SAFETY: the caller upholds the contract, and the pointers are those of local variables.
-        unsafe { call(self, stream, status_out, id, graph_out, nodes, count)? };
-        Ok((status != 0).then_some(graph))
+        let (mut status, mut id, mut graph) = (0, 0, 0);
+        let (status_out, id_out, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
+        // With the dependencies, the call would fail for a stream whose dependencies have edge
+        // data. SAFETY: the caller upholds the contract, and the pointers are those of local
+        // variables or null.
+        unsafe {
+            let (dependencies, count) = (ptr::null_mut(), ptr::null_mut());
+            call(
+                self,
+                stream,
+                status_out,
+                id_out,
+                graph_out,
+                dependencies,
+                count,
+            )?;
+        }
+        Ok((status != 0).then_some((graph, id)))
+    }
+
+    /// Returns the place of the memory at `address`, which is live.
+    pub(crate) fn place_at(&self, address: u64) -> Result<Place, CuResult> {
+        /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`, and its value for memory of the host.
+        const TYPE: (c_int, u32) = (2, 1);
+        /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
+        const DEVICE: c_int = 9;
+        // SAFETY: any address may be queried, and the values of both attributes have four bytes.
+        unsafe {
+            match self.pointer_attribute(TYPE.0, address)? {
+                of_host if of_host == TYPE.1 => Ok(Place::HOST),
+                _ => Ok(Place::cuda(
+                    self.pointer_attribute(DEVICE, address)? as usize
+                )),
+            }
+        }
     }
 
     /// Returns the number of bytes from `address` to the end of the allocation that contains it.

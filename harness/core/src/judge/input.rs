@@ -146,6 +146,10 @@ pub struct RunInput {
     pub threads_running: u64,
     /// Whether any source reported anything, or the figures of a probe changed.
     pub saw_events: bool,
+    /// Whether a stream was being captured when the run began or ended. The reserves of CUDA's pools
+    /// could then not be released before they were read.
+    #[serde(default)]
+    pub is_capturing: bool,
     /// How usage changed over time.
     pub timeline: TimelineRun,
     /// The readings taken from the log of all allocations, in runs that have a log.

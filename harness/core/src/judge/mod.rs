@@ -278,6 +278,13 @@ fn notes(input: &CheckInput) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if input.runs.iter().any(|run| run.is_capturing) {
+        notes.push(
+            "a stream was being captured when a run began or ended, so what CUDA's pools keep in \
+             reserve was not judged"
+                .to_owned(),
+        );
+    }
     notes.extend(failed_allocations::notes(input));
     notes.extend(budget::shared(input));
     notes

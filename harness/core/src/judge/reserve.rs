@@ -114,6 +114,9 @@ fn risen(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
 
 /// Returns how much more is reserved than at the baseline.
 pub(super) fn more_reserved(usage: &LayerUsage, run: &RunInput) -> u64 {
+    if run.is_capturing && matches!(usage.name, LayerName::Pool(_)) {
+        return 0;
+    }
     let before = run.baseline.layer(&usage.name, usage.place);
     let was = before.and_then(|before| before.reserved).unwrap_or(0);
     usage.reserved.unwrap_or(0).saturating_sub(was)
@@ -252,7 +255,7 @@ mod tests {
     use crate::judge::input::{CheckInput, LiveRecord, Ownership, RunInput};
     use crate::judge::usage::{LayerName, LayerUsage, Usage};
     use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
-    use crate::ledger::{Kind, Layer, Place, Record};
+    use crate::ledger::{Kind, Layer, Place, PoolName, Record};
     use crate::report::FindingKind;
 
     const SEGMENT: u64 = 1 << 20;
@@ -323,5 +326,32 @@ mod tests {
             reported.collect::<Vec<_>>(),
             [(FindingKind::Retained, SEGMENT)]
         );
+    }
+
+    #[test]
+    fn a_pool_that_could_not_be_emptied_is_not_judged() {
+        let pool = |reserved| Usage {
+            layers: vec![LayerUsage {
+                reserved: Some(reserved),
+                ..LayerUsage::new(LayerName::Pool(PoolName::Graph), Place::cuda(0))
+            }],
+            ..Usage::default()
+        };
+        for (is_capturing, count) in [(false, 1), (true, 0)] {
+            let run = RunInput {
+                as_expected: true,
+                baseline: pool(0),
+                end: pool(SEGMENT),
+                is_capturing,
+                ..RunInput::default()
+            };
+            let input = CheckInput {
+                runs: vec![run],
+                ..CheckInput::default()
+            };
+            assert_eq!(findings(&input).len(), count);
+            let notes = crate::judge::judge(&input).notes;
+            assert_eq!(notes.iter().any(|it| it.contains("captured")), is_capturing);
+        }
     }
 }

@@ -363,12 +363,13 @@ pub enum Event {
         /// The memory that each launch frees.
         address: u64,
     },
-    /// The capture of a stream ended.
-    CaptureEnded {
-        /// The stream on which the capture began.
-        stream: Key,
-        /// The graph of the capture. `None` if the capture was invalidated.
-        graph: Option<Key>,
+    /// The nodes that were added under one key belong to a graph: the capture of a stream ended, or
+    /// a graph was moved into its parent.
+    NodesMoved {
+        /// The stream on which the capture began, or a graph.
+        from: Key,
+        /// The graph to which the nodes now belong. `None` if they are gone.
+        to: Option<Key>,
         /// Whether no other capture is in progress.
         is_last: bool,
     },

@@ -220,15 +220,19 @@ impl Graphs {
         }
     }
 
-    /// Moves the nodes of a capture to `graph`, now that it has a handle.
-    pub(super) fn named(&mut self, capture: &Key, graph: Key) {
-        if let Some(captured) = self.all.remove(capture) {
+    /// Moves the nodes and the references of a capture or of a graph to `graph`.
+    pub(super) fn moved(&mut self, from: &Key, graph: Key) {
+        if let Some(moved) = self.all.remove(from) {
             let graph = self.all.entry(graph).or_default();
-            for made in captured.allocations.in_order() {
+            for made in moved.allocations.in_order() {
                 graph.allocations.push(made);
             }
-            graph.frees.extend(captured.frees);
-            graph.nodes.extend(captured.nodes);
+            graph.frees.extend(moved.frees);
+            graph.nodes.extend(moved.nodes);
+            for (object, count) in moved.objects {
+                let references = graph.objects.entry(object).or_default();
+                *references = references.saturating_add(count);
+            }
         }
     }
 }

@@ -10,7 +10,7 @@
 //! green context.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::ledger::Place;
 use crate::ledger::event::{ContextUid, Event};
@@ -65,6 +65,8 @@ pub(super) struct Contexts {
     /// How many times a context was created or ended. A thread's cached value is valid as long as
     /// this count is unchanged. New contexts also get their numbers from this count.
     changes: AtomicU32,
+    /// Whether there were ever contexts of several devices.
+    are_of_several_devices: AtomicBool,
 }
 
 impl Contexts {
@@ -72,6 +74,7 @@ impl Contexts {
         Self {
             known: Mutex::new(Vec::new()),
             changes: AtomicU32::new(0),
+            are_of_several_devices: AtomicBool::new(false),
         }
     }
 
@@ -124,10 +127,13 @@ impl Contexts {
             ..Context::NONE
         };
         self.get_or_add(&mut known, |context| context.handle == handle, new);
+        self.placed(&known, place);
     }
 
     pub(super) fn green_created(&self, green: u64, place: Place) {
-        self.green(&mut self.lock(), green).place = place;
+        let mut known = self.lock();
+        self.green(&mut known, green).place = place;
+        self.placed(&known, place);
         self.changed();
     }
 
@@ -197,7 +203,30 @@ impl Contexts {
             place,
         });
         context.is_reported = true;
-        (*context, created)
+        let context = *context;
+        self.placed(&known, place);
+        (context, created)
+    }
+
+    /// Returns the context with this handle, if it is known.
+    pub(super) fn find(&self, handle: u64) -> Option<Context> {
+        let known = self.lock();
+        known.iter().find(|it| it.handle == handle).copied()
+    }
+
+    /// Whether there were ever contexts of several devices.
+    pub(super) fn are_of_several_devices(&self) -> bool {
+        self.are_of_several_devices.load(Ordering::Relaxed)
+    }
+
+    /// Records that one of these contexts belongs to `place`.
+    fn placed(&self, known: &[Context], place: Place) {
+        if known
+            .iter()
+            .any(|it| !matches!(it.place, Place::UNKNOWN) && it.place != place)
+        {
+            self.are_of_several_devices.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Removes and returns a context that is about to end or has ended; `None` if it is unknown.

@@ -102,7 +102,16 @@ pub(super) struct AllocationNode {
     pub(super) pointer: u64,
 }
 
-/// `CUgraphNodeParams`, as far as it is needed for nodes that allocate or free memory.
+/// `CUDA_CHILD_GRAPH_NODE_PARAMS`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChildNode {
+    pub(super) graph: u64,
+    /// `CUgraphChildGraphNodeOwnership`
+    pub(super) ownership: u32,
+}
+
+/// `CUgraphNodeParams`, as far as it is needed for nodes that affect resources.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Node {
@@ -118,6 +127,7 @@ pub(super) union NodeParameters {
     pub(super) allocation: AllocationNode,
     /// `CUDA_MEM_FREE_NODE_PARAMS`: the address.
     pub(super) freed: u64,
+    pub(super) child: ChildNode,
 }
 
 /// `CUDA_ARRAY_DESCRIPTOR`. With `u32`, this is the version from the time of 32-bit addresses.

@@ -8,14 +8,18 @@
 use super::call::{AddedNode, key, named};
 use super::foreign::{AllocationNode, Properties};
 use super::listener::Listener;
-use crate::capture::caller;
-use crate::ledger::event::{Creation, Event, Key, Space};
+use crate::capture::{caller, freeing_caller};
+use crate::ledger::event::{Creation, Event, Key, Space, StackId};
 use crate::ledger::{Kind, Layer, Place};
 
+/// `CU_GRAPH_NODE_TYPE_GRAPH`
+const IS_GRAPH: u32 = 4;
 /// `CU_GRAPH_NODE_TYPE_MEM_ALLOC`
 const ALLOCATES: u32 = 10;
 /// `CU_GRAPH_NODE_TYPE_MEM_FREE`
 const FREES: u32 = 11;
+/// `CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE`
+const IS_MOVED: u32 = 1;
 
 /// Reports how a node that was added to a graph will affect memory, if at all.
 ///
@@ -36,12 +40,32 @@ pub(super) unsafe fn node_added(listener: &Listener<'_>, holder: u64, node: Adde
             AddedNode::Any(at) => at.read().and_then(|node| match node.node_type {
                 ALLOCATES => allocates(listener, graph, &node.parameters.allocation),
                 FREES => frees(node.parameters.freed),
+                IS_GRAPH if node.parameters.child.ownership == IS_MOVED => {
+                    child_moved(listener, graph, node.parameters.child.graph);
+                    None
+                }
                 _ => None,
             }),
         }
     };
     if let Some(event) = event {
         listener.report(event);
+    }
+}
+
+/// Reports that `child` was moved into its parent, which destroys it. The program cannot destroy it
+/// any more.
+fn child_moved(listener: &Listener<'_>, parent: Key, child: u64) {
+    let key = named(Kind::GraphHandle, child);
+    listener.nodes_moved(key, Some(parent));
+    let caller = freeing_caller();
+    if let Some(ticket) = listener.report(Event::FreeBegan { key, caller }) {
+        let (error, stack) = (0, StackId::default());
+        listener.report(Event::FreeEnded {
+            ticket,
+            error,
+            stack,
+        });
     }
 }
 

@@ -28,8 +28,8 @@ use super::listener::Listener;
 use super::{graphs, state};
 use crate::api::wrapper::{initialises, reported};
 use crate::capture::caller_without_stack;
+use crate::device::driver;
 use crate::device::exclusion::{CONTEXT_EXCLUSION, Destruction};
-use crate::device::{captures, driver};
 use crate::ledger::event::{CuResult, Event, Space, Ticket};
 use crate::ledger::{self, Kind};
 
@@ -144,7 +144,8 @@ impl Intercepted<BegunDriverCall> for Call {
             Self::Attaches(answer) => {
                 let space = Space::Handle(Kind::Context);
                 // SAFETY: the call has returned success.
-                if let Some(key) = unsafe { answer.read() }.and_then(|it| key(space, it)) {
+                let key = unsafe { answer.read() }.and_then(|it| key(space, it));
+                if let Some(key) = key.filter(|key| listener.ledger.get(key).is_some()) {
                     listener.report(Event::Retained { key, count: 1 });
                 }
             }
@@ -156,7 +157,7 @@ impl Intercepted<BegunDriverCall> for Call {
             }
             // SAFETY: the call has returned success.
             Self::AddsNode(graph, node) => unsafe { graphs::node_added(listener, graph, node) },
-            Self::BeginsCapture(stream, into) => captures::began(stream, into),
+            Self::BeginsCapture(stream, into) => listener.capture_began(stream, into),
             Self::Causes(event) => {
                 listener.report(event);
             }

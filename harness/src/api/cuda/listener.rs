@@ -60,7 +60,7 @@ impl Listener<'_> {
     }
 
     /// Reports the end of a place's primary context, if it has ended.
-    fn primary_ended(&self, place: Place, cause: ContextEnd) {
+    pub(super) fn primary_ended(&self, place: Place, cause: ContextEnd) {
         let is_active = || self.driver?.primary_is_active(place.cuda_ordinal()?).ok();
         // A reset ends the context, no matter who holds it.
         if cause == ContextEnd::Reset || is_active() == Some(false) {
@@ -77,7 +77,45 @@ impl Listener<'_> {
                 cause,
                 caller: caller(),
             });
+            for stream in captures::ended_with(context) {
+                self.nodes_moved(named(Kind::Stream, stream), None);
+            }
         }
+    }
+
+    /// Returns the stream by the name that it has in any call.
+    fn stream(&self, stream: u64) -> u64 {
+        /// `CU_STREAM_PER_THREAD`
+        const PER_THREAD: u64 = 2;
+        match stream {
+            0 if self.per_thread => PER_THREAD,
+            stream => stream,
+        }
+    }
+
+    /// Records that a capture began, which adds nodes to the graph `into` or to a new one (0).
+    pub(super) fn capture_began(&self, stream: u64, into: u64) {
+        let stream = self.stream(stream);
+        let record = self.ledger.get(&named(Kind::Stream, stream));
+        let context = record.map_or_else(|| self.current().owner, |it| it.made.context);
+        captures::began(stream, into, context);
+    }
+
+    /// Records that the capture on this stream ended with the graph `graph` or with none. Returns
+    /// the existing graph to which it added nodes, or 0.
+    pub(super) fn capture_ended(&self, stream: u64, graph: Option<Key>) -> u64 {
+        let stream = self.stream(stream);
+        let into = captures::ended(stream);
+        if into.is_some() || graph.is_some() {
+            self.nodes_moved(named(Kind::Stream, stream), graph);
+        }
+        into.unwrap_or(0)
+    }
+
+    /// Reports that the nodes that were added under `from` belong to `to`, or are gone.
+    pub(super) fn nodes_moved(&self, from: Key, to: Option<Key>) {
+        let is_last = !captures::active();
+        self.report(Event::NodesMoved { from, to, is_last });
     }
 
     /// Returns the graph into which a call on `stream` is captured, or the stream if the graph has
@@ -90,9 +128,16 @@ impl Listener<'_> {
         let stream = stream.filter(|_| captures::active())?;
         // SAFETY: as the caller promises, the stream is valid for the program's own call.
         let into = unsafe { self.driver?.captured_into(stream, self.per_thread) };
-        into.ok()?.map(|into| match into {
-            0 => named(Kind::Stream, stream),
-            _ => named(Kind::GraphHandle, into),
-        })
+        let (graph, number) = into.ok()??;
+        if graph == 0 {
+            return Some(named(Kind::Stream, self.stream(stream)));
+        }
+        let graph = named(Kind::GraphHandle, graph);
+        // An earlier graph with this handle may have been abandoned in the middle of its capture.
+        if captures::is_new(number) && self.ledger.get(&graph).is_none() {
+            let (from, to, is_last) = (graph, None, false);
+            self.report(Event::NodesMoved { from, to, is_last });
+        }
+        Some(graph)
     }
 }

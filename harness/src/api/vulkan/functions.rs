@@ -24,7 +24,8 @@ use gpu_leak_interpose::{Slot, WatchedFunction};
 use super::call::{Bindings, Created, VulkanCall, creates, creates_by, destroys, frees};
 use super::intercept::{VkResult, intercept};
 use super::structures::{
-    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, ObjectName, PipelineBinaries,
+    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, DeviceGroup, ObjectName,
+    PipelineBinaries,
 };
 use crate::api::pointer::{In, Out};
 #[cfg(test)]
@@ -213,6 +214,10 @@ functions! {
         // https://docs.vulkan.org/spec/latest/chapters/devsandqueues.html
         vkEnumeratePhysicalDevices(instance: u64, count: Out<u32>, devices: Out) -> VkResult =
             VulkanCall::ListsDevices(instance, count, devices);
+        vkEnumeratePhysicalDeviceGroups(instance: u64, count: Out<u32>, groups: Out<DeviceGroup>) -> VkResult =
+            VulkanCall::ListsGroups(instance, count, groups);
+        vkEnumeratePhysicalDeviceGroupsKHR(instance: u64, count: Out<u32>, groups: Out<DeviceGroup>) -> VkResult =
+            VulkanCall::ListsGroups(instance, count, groups);
         vkCreateDevice(physical: u64, info: u64, allocator: u64, device: Out) -> VkResult =
             VulkanCall::CreatesDevice(physical, device);
         vkDestroyDevice(device: u64, allocator: u64) = VulkanCall::DestroysDevice(device);

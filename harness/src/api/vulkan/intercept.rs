@@ -32,6 +32,8 @@ pub(super) type VkResult = i32;
 
 /// `VK_OPERATION_DEFERRED_KHR`: the results will be written later.
 const DEFERRED: VkResult = 1_000_268_002;
+/// `VK_ERROR_VALIDATION_FAILED_EXT`: a layer refused the call, and nothing was written.
+const REFUSED: VkResult = -1_000_011_001;
 
 /// Makes the program's call by calling `forward`, which calls `real`, and reports it.
 #[inline(never)]
@@ -165,6 +167,15 @@ impl Reporter<'_> {
                 };
                 owners::listed(instance, handles);
             }
+            VulkanCall::ListsGroups(instance, count, groups) => {
+                // SAFETY: the call has returned success, and has written this many groups.
+                let groups = unsafe {
+                    let count = count.read().unwrap_or(0) as usize;
+                    (0..count).map_while(move |index| groups.read_at(index))
+                };
+                let devices = groups.flat_map(|it| it.devices.into_iter().take(it.count as usize));
+                owners::listed_in_groups(instance, devices);
+            }
             VulkanCall::CreatesDevice(physical, made) => {
                 // SAFETY: the call has returned success.
                 if let Some(handle) = unsafe { made.read() } {
@@ -257,8 +268,12 @@ impl Reporter<'_> {
         // written the results if the call was successful.
         let (count, pool, made) = unsafe {
             match create.how {
-                Created::Each(_) if result == DEFERRED => None,
+                Created::Each(_) if matches!(result, DEFERRED | REFUSED) => None,
                 Created::Each(count) => Some(without_pool(count)),
+                // Like pipelines, binaries that could be created are returned with an error.
+                Created::PipelineBinaries(made) if result != REFUSED => {
+                    made.read().map(|it| (it.count, 0, it.handles))
+                }
                 _ if !is_success => None,
                 Created::One | Created::Memory(_) => Some(without_pool(1)),
                 Created::All(count) => Some(without_pool(count)),
@@ -268,7 +283,7 @@ impl Reporter<'_> {
                 Created::CommandBuffers(asked) => {
                     asked.read().map(|it| (it.count, it.pool, create.made))
                 }
-                Created::PipelineBinaries(made) => made.read().map(|it| (it.count, 0, it.handles)),
+                Created::PipelineBinaries(_) => None,
             }
         }
         .unwrap_or(without_pool(0));
@@ -371,16 +386,14 @@ impl Reporter<'_> {
     unsafe fn bound(&self, device: u64, kind: Kind, bindings: Bindings) {
         let owner = owners::get(device);
         let bind = |object: u64, memory: u64, is_of_a_plane: bool| {
-            // The memory of a swapchain's images was not allocated by the program.
-            if memory == 0 {
+            // The memory of a swapchain's images was not allocated by the program. The planes of an
+            // image may have different memory, which is therefore judged by itself.
+            if memory == 0 || is_of_a_plane {
                 return;
             }
-            let bytes = match is_of_a_plane {
-                true => 0,
-                // SAFETY: the caller upholds the contract, and the caller of `bind` states whether
-                // the memory is that of a plane.
-                false => unsafe { owner.bytes_of(kind, object) },
-            };
+            // SAFETY: the caller upholds the contract, and the caller of `bind` states whether the
+            // memory is that of a plane.
+            let bytes = unsafe { owner.bytes_of(kind, object) };
             self.tell(Event::Bound {
                 key: object_key(kind, owner.uid, object),
                 memory,

@@ -197,14 +197,33 @@ pub(super) fn listed(instance: u64, devices: impl Iterator<Item = u64>) {
     }
 }
 
+/// Adds the physical devices of an instance's groups. Those that the instance has listed keep their
+/// numbers.
+pub(super) fn listed_in_groups(instance: u64, devices: impl Iterator<Item = u64>) {
+    let mut known = known();
+    for handle in devices {
+        let is_known = |it: &Physical| it.handle == handle && it.instance == instance;
+        if !known.physical.iter().any(is_known) {
+            let of_instance = known.physical.iter().filter(|it| it.instance == instance);
+            let index = of_instance.count();
+            known.physical.retain(|other| other.handle != handle);
+            known.physical.push(Physical {
+                handle,
+                instance,
+                index,
+            });
+        }
+    }
+}
+
 /// Adds a device that was created from a physical device.
 pub(super) fn device_created(handle: u64, physical: u64) -> Owner {
     let (device, instance) = {
         let known = known();
         let device = known.physical.iter().find(|it| it.handle == physical);
         let device = device.copied();
-        // The devices of a device group are listed by a function that is not intercepted. Such a
-        // device is assigned to the newest instance.
+        // A device whose physical device was listed before the harness was loaded is assigned to
+        // the newest instance.
         let is_its = |owner: &&Owner| match device {
             Some(device) => owner.handle == device.instance,
             None => owner.instance == 0,

@@ -57,14 +57,14 @@ impl Ledger {
         self.knows_graph_memory.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn capture_ended(&self, stream: Key, graph: Option<Key>, is_last: bool) {
-        self.change(|shared| match graph {
-            Some(graph) => shared.graphs.named(&stream, graph),
+    pub(super) fn nodes_moved(&self, from: Key, to: Option<Key>, is_last: bool) {
+        self.change(|shared| match to {
+            Some(graph) => shared.graphs.moved(&from, graph),
             // The capture's graph is gone, and its handle may soon name another graph. Graphs
             // without a record are kept only while captures are in progress.
             None => shared.graphs.all.retain(|known, _| {
                 let is_captured = !known.space.is_graph() || self.table.get(known).is_none();
-                *known != stream && !(is_last && is_captured)
+                *known != from && !(is_last && is_captured)
             }),
         });
     }

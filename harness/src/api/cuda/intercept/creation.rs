@@ -7,7 +7,6 @@ use crate::api::cuda::foreign::Argument;
 use crate::api::cuda::listener::Listener;
 use crate::api::cuda::{graphs, numbered};
 use crate::capture::caller;
-use crate::device::captures;
 use crate::ledger::event::{ContextUid, Creation, CuResult, Event, Key};
 use crate::ledger::{Kind, Layer, Place};
 
@@ -39,29 +38,15 @@ impl Intercepted<Option<Key>> for Creates {
 }
 
 impl Listener<'_> {
-    /// If `create` ends a capture, records that the result is `graph`. Returns the existing graph
-    /// to which the capture added nodes, or 0 for a new graph.
-    #[cold]
-    fn capture_ended(&self, create: &Creates, graph: Option<Key>) -> u64 {
-        let Some(stream) = create.ends_capture else {
-            return 0;
-        };
-        let into = captures::ended(stream);
-        self.report(Event::CaptureEnded {
-            stream: named(Kind::Stream, stream),
-            graph,
-            is_last: !captures::active(),
-        });
-        into
-    }
-
     /// # Safety
     ///
     /// The call that `create` describes has returned `error`.
     #[cold]
     unsafe fn creation_failed(&self, create: &Creates, error: CuResult) {
-        if error != WRONG_THREAD {
-            self.capture_ended(create, None);
+        if let Some(stream) = create.ends_capture
+            && error != WRONG_THREAD
+        {
+            self.capture_ended(stream, None);
         }
         self.report(Event::CreationFailed {
             kind: create.kind,
@@ -81,7 +66,7 @@ impl Listener<'_> {
         // driver returned null. SAFETY: the call has returned success.
         let made = unsafe { create.identity.read() }.and_then(|it| key(create.space, it));
         let added_to = match create.ends_capture {
-            Some(_) => self.capture_ended(create, made),
+            Some(stream) => self.capture_ended(stream, made),
             None => 0,
         };
         // A graph to which a capture added nodes existed before, so it already has a record.
@@ -103,7 +88,10 @@ impl Listener<'_> {
             context.owner = green.unwrap_or(context.owner);
         }
         // SAFETY: the call has returned success.
-        let made = unsafe { self.creation(create, key, &context) };
+        let made = unsafe {
+            let asks = captured.is_none() && self.is_placed_by_driver(create, &context);
+            self.creation(create, key, &context, asks)
+        };
         if let Some(graph) = captured {
             self.report(Event::GraphAllocates { graph, made });
             return;
@@ -136,13 +124,35 @@ impl Listener<'_> {
         }
     }
 
-    /// Returns the creation event of the resource with this key.
+    /// Whether the current context does not determine the place of stream-ordered memory, because
+    /// its stream or its pool may belong to another device.
+    fn is_placed_by_driver(&self, create: &Creates, current: &Context) -> bool {
+        /// `CU_STREAM_PER_THREAD`, the last stream that belongs to the current context.
+        const PER_THREAD: u64 = 2;
+        match (create.kind, create.pool, create.stream) {
+            (Kind::StreamOrdered, 0, Some(stream)) => {
+                let may_be_elsewhere = self.contexts.are_of_several_devices();
+                stream > PER_THREAD && (current.handle == 0 || may_be_elsewhere)
+            }
+            (Kind::StreamOrdered, pool, _) => self.ledger.get(&named(Kind::Pool, pool)).is_none(),
+            _ => false,
+        }
+    }
+
+    /// Returns the creation event of the resource with this key. If `is_placed_by_driver`, the
+    /// driver is asked where it is.
     ///
     /// # Safety
     ///
     /// The call that `create` describes has returned success.
     #[inline]
-    unsafe fn creation(&self, create: &Creates, key: Key, current: &Context) -> Creation {
+    unsafe fn creation(
+        &self,
+        create: &Creates,
+        key: Key,
+        current: &Context,
+        is_placed_by_driver: bool,
+    ) -> Creation {
         let place = match create.place {
             At::Context => Place::UNKNOWN,
             At::Host => Place::HOST,
@@ -156,6 +166,8 @@ impl Listener<'_> {
         // A new context does not belong to the context that was current when it was created, and
         // must not end with it.
         let is_another = create.kind == Kind::Context && current.handle != key.value();
+        let asked = is_placed_by_driver.then(|| self.driver?.place_at(key.value()).ok());
+        let place = asked.flatten().unwrap_or(place);
         // Memory from an explicit pool is at the place of the pool, which the ledger knows.
         let is_in_context = place == Place::UNKNOWN && create.pool == 0;
         Creation {

@@ -6,7 +6,6 @@ use crate::api::cuda::contexts::Context;
 use crate::api::cuda::listener::Listener;
 use crate::api::cuda::numbered;
 use crate::capture::{freeing_caller, stack};
-use crate::device::captures;
 use crate::device::exclusion::{
     CONTEXT_EXCLUSION, Destruction, Exclusion, POOL_EXCLUSION, STREAM_EXCLUSION,
 };
@@ -45,6 +44,16 @@ impl Listener<'_> {
         let Some(key) = key(call.space, call.value) else {
             return;
         };
+        // A primary context has no record, and its uses are not counted.
+        if let Share::References(..) = call.share
+            && self
+                .contexts
+                .find(call.value)
+                .is_some_and(|it| it.is_primary)
+            && call.space == Space::Handle(Kind::Context)
+        {
+            return;
+        }
         // SAFETY: the caller upholds the contract.
         begun.captured = unsafe { self.captured(call.stream) };
         begun.ticket = match call.share {
@@ -104,9 +113,7 @@ impl Listener<'_> {
             Space::Handle(Kind::Context) => self.destroyed_context(call, begun, error),
             Space::Handle(Kind::GreenContext) if error == 0 => self.green_ended(call.value),
             // Destroying a stream also ends its capture.
-            Space::Handle(Kind::Stream) if error == 0 => {
-                captures::ended(call.value);
-            }
+            Space::Handle(Kind::Stream) if error == 0 => _ = self.capture_ended(call.value, None),
             _ => {}
         }
     }
@@ -122,9 +129,23 @@ impl Listener<'_> {
             // If the ledger knows of no other use, this was the last one.
             None => key(call.space, call.value)
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
-                .and_then(|key| self.contexts.end(|it| it.handle == key.value())),
+                .and_then(|key| self.detached(key.value())),
         };
         self.context_ended(ended.and_then(Context::reported), ContextEnd::Destroyed);
+    }
+}
+
+impl Listener<'_> {
+    /// Removes and returns a context without a record whose use was released. A primary context
+    /// does not end by that, but is reported if it has ended.
+    fn detached(&self, context: u64) -> Option<Context> {
+        match self.contexts.find(context) {
+            Some(found) if found.is_primary => {
+                self.primary_ended(found.place, ContextEnd::Destroyed);
+                None
+            }
+            _ => self.contexts.end(|it| it.handle == context),
+        }
     }
 }
 

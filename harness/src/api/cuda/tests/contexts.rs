@@ -96,3 +96,17 @@ fn an_attached_context_is_one_until_the_last_detach() {
         assert_eq!(ledger::live().unknown_frees(), 0);
     });
 }
+
+#[test]
+fn detaching_a_primary_context_does_not_end_it() {
+    with_driver("", || {
+        watched_context();
+        let pointer = allocate(64);
+        let context = made!(cuCtxAttach(0 => u32));
+        assert_eq!(cuda!(cuCtxDetach(context => u64)), 0);
+        assert_eq!(live().len(), 1);
+        assert_eq!(cuda!(cuMemFree_v2(pointer => u64)), 0);
+        assert_eq!(anomalies(), []);
+        assert_eq!(ledger::live().unknown_frees(), 0);
+    });
+}

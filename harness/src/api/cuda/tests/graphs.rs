@@ -1,6 +1,7 @@
 //! Tests the memory of graphs, from the capture or the node to the launch and the free.
 
 use super::{anomalies, free, live, stream, summary, watched_context, with_driver};
+use crate::device::captures;
 use crate::ledger::{self, Kind, Place};
 
 /// Returns the graph of a capture that allocates memory and frees none, and the address of that
@@ -86,5 +87,81 @@ fn a_free_node_of_another_graph_frees_the_memory() {
         assert_eq!(launch(freeing, stream), 0);
         assert_eq!(memory(), []);
         assert_eq!(anomalies(), []);
+    });
+}
+
+/// The driver may give a later graph the handle of a graph whose capture was abandoned.
+#[test]
+fn the_nodes_of_an_abandoned_capture_belong_to_no_later_graph() {
+    with_driver("", || {
+        watched_context();
+        let abandoned = stream();
+        let began = cuda!(cuStreamBeginCapture_v2(abandoned => u64, 0 => u32));
+        assert_eq!(began, 0);
+        made!(cuMemAllocAsync(400 => usize, abandoned => u64));
+        assert_eq!(cuda!(cuStreamDestroy_v2(abandoned => u64)), 0);
+        assert!(!captures::active());
+
+        let stream = stream();
+        assert_eq!(cuda!(cuStreamBeginCapture_v2(stream => u64, 0 => u32)), 0);
+        let pointer = made!(cuMemAllocAsync(64 => usize, stream => u64));
+        assert_eq!(cuda!(cuMemFreeAsync(pointer => u64, stream => u64)), 0);
+        let mut graph = 0_u64;
+        let error = cuda!(cuStreamEndCapture(stream => u64, &raw mut graph => *mut u64));
+        assert_eq!(error, 0);
+        let exec = made!(cuGraphInstantiateWithFlags(graph => u64, 0 => u64));
+        assert_eq!(launch(exec, stream), 0);
+        assert_eq!(memory(), []);
+    });
+}
+
+/// A parent that owns its child graph destroys it, so the program cannot.
+#[test]
+fn a_child_graph_that_moves_into_its_parent_is_the_parents() {
+    #[repr(C)]
+    struct ChildNode {
+        node_type: u32,
+        reserved: [u32; 3],
+        graph: u64,
+        ownership: u32,
+        rest: [u64; 29],
+    }
+    with_driver("", || {
+        watched_context();
+        let stream = stream();
+        let (child, pointer) = captured(stream);
+        let parent = made!(cuGraphCreate(0 => u32));
+        let mut node = ChildNode {
+            node_type: 4,
+            reserved: [0; 3],
+            graph: child,
+            ownership: 1,
+            rest: [0; 29],
+        };
+        made!(cuGraphAddNode_v2(
+            parent => u64, std::ptr::null() => *const u64, std::ptr::null() => *const u64,
+            0 => usize, &raw mut node => *mut ChildNode));
+        let exec = made!(cuGraphInstantiateWithFlags(parent => u64, 0 => u64));
+        assert_eq!(cuda!(cuGraphDestroy(parent => u64)), 0);
+        let kinds: Vec<_> = live().iter().map(|record| record.made.kind).collect();
+        assert_eq!(kinds, [Kind::Stream, Kind::ExecGraph]);
+        assert_eq!(launch(exec, stream), 0);
+        assert_eq!(memory().len(), 1, "the child's node allocates");
+        assert_eq!(free(pointer), 0);
+        assert_eq!(memory(), []);
+        assert_eq!(anomalies(), []);
+    });
+}
+
+#[test]
+fn a_capture_ends_with_its_context() {
+    with_driver("", || {
+        watched_context();
+        let context = made!(cuCtxCreate_v2(0 => u32, 0 => i32));
+        let stream = stream();
+        assert_eq!(cuda!(cuStreamBeginCapture_v2(stream => u64, 0 => u32)), 0);
+        assert!(captures::active());
+        assert_eq!(cuda!(cuCtxDestroy_v2(context => u64)), 0);
+        assert!(!captures::active());
     });
 }

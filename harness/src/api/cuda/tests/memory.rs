@@ -217,3 +217,31 @@ fn a_captured_free_of_plain_memory_frees_nothing() {
         assert_eq!(live().len(), 2);
     });
 }
+
+/// A stream, a pool and the memory that they give belong to a device, which need not be that of the
+/// current context.
+#[test]
+fn stream_ordered_memory_is_where_the_driver_says() {
+    with_driver("", || {
+        watched_context();
+        let first = stream();
+        assert_eq!(cuda!(cuCtxSetCurrent(0 => u64)), 0);
+        made!(cuMemAllocAsync(100 => usize, first => u64));
+
+        let second = made!(cuDevicePrimaryCtxRetain(1 => i32));
+        assert_eq!(cuda!(cuCtxSetCurrent(second => u64)), 0);
+        made!(cuMemAllocAsync(200 => usize, first => u64));
+        let pool = made!(cuDeviceGetDefaultMemPool(0 => i32));
+        made!(cuMemAllocFromPoolAsync(300 => usize, pool => u64, stream() => u64));
+        made!(cuMemAllocAsync(400 => usize, 0 => u64));
+        let memory = summary()
+            .into_iter()
+            .filter(|it| it.0 == Kind::StreamOrdered);
+        let places: Vec<_> = memory.map(|(_, place, bytes)| (place, bytes)).collect();
+        let (first, second) = (Place::cuda(0), Place::cuda(1));
+        assert_eq!(
+            places,
+            [(first, 100), (first, 200), (first, 300), (second, 400)]
+        );
+    });
+}

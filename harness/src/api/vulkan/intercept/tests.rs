@@ -5,7 +5,9 @@ use crate::api::pointer::Pointer;
 use crate::api::vulkan::call::{
     Bindings, Created, VulkanCall, creates, creates_by, destroys, frees,
 };
-use crate::api::vulkan::structures::{AllocateMemory, Chained, CommandBuffers, IMPORTS};
+use crate::api::vulkan::structures::{
+    AllocateMemory, Chained, CommandBuffers, DeviceGroup, IMPORTS,
+};
 use crate::ledger::{Kind, Ledger, Place};
 
 /// A device that was created before the harness began to listen.
@@ -71,6 +73,10 @@ fn a_call_that_fails_creates_nothing_but_pipelines() {
     assert_eq!(live(&ledger), []);
     call(&ledger, pipelines, REFUSED);
     assert_eq!(live(&ledger), [(Kind::Pipeline, 7), (Kind::Pipeline, 9)]);
+    // A layer that refuses the call writes nothing to the array.
+    let refused = creates_by(Created::Each(3), Kind::Pipeline, DEVICE, out(&[5, 5, 5]));
+    call(&ledger, refused, -1_000_011_001);
+    assert_eq!(live(&ledger).len(), 2);
     let other = creates_by(Created::Each(2), Kind::Pipeline, DEVICE, out(&[0, 11]));
     call(&ledger, other, COMPILE_REQUIRED);
     assert_eq!(live(&ledger).len(), 3);
@@ -162,4 +168,39 @@ fn an_object_knows_the_memory_that_is_bound_to_it() {
     assert_eq!(bound(), 0);
     call(&ledger, bind(30), 0);
     assert_eq!(bound(), 30);
+}
+
+#[test]
+fn devices_of_a_group_belong_to_the_instance_that_listed_them() {
+    const PHYSICAL: u64 = 0x40;
+    let ledger = Ledger::new();
+    let [first, second] = [0x3000, 0x3100];
+    for instance in [first, second] {
+        call(&ledger, VulkanCall::CreatesInstance(out(&[instance])), 0);
+    }
+    let mut devices = [0; 32];
+    devices[0] = PHYSICAL;
+    let group = DeviceGroup {
+        header: Chained {
+            structure: 0,
+            next: Pointer(ptr::null()),
+        },
+        count: 1,
+        devices,
+        subset_allocation: 0,
+    };
+    let (count, groups) = (1, Pointer(&raw const group));
+    let listed = VulkanCall::ListsGroups(first, Pointer(&raw const count), groups);
+    call(&ledger, listed, 0);
+    call(
+        &ledger,
+        VulkanCall::CreatesDevice(PHYSICAL, out(&[0x3200])),
+        0,
+    );
+    call(&ledger, VulkanCall::DestroysInstance(second), 0);
+    let device = ledger.select(|record| record.made.kind == Kind::Device);
+    assert_eq!(device.len(), 1);
+    assert_eq!(device[0].made.place, Place::named("vulkan:0"));
+    call(&ledger, VulkanCall::DestroysInstance(first), 0);
+    assert_eq!(live(&ledger), []);
 }

@@ -141,9 +141,9 @@ impl Reporter<'_> {
                 made: node(address),
             });
         }
-        self.event(Event::CaptureEnded {
-            stream,
-            graph: Some(graph),
+        self.event(Event::NodesMoved {
+            from: stream,
+            to: Some(graph),
             is_last: true,
         });
         let address = 0xa000;

@@ -205,9 +205,9 @@ fn memory_of_a_capture_belongs_to_its_graph_once_the_capture_ends() {
     let world = World::new();
     world.allocates(STREAM, ADDRESS);
     world.frees(STREAM, ADDRESS + SIZE);
-    world.0.apply(&Event::CaptureEnded {
-        stream: STREAM,
-        graph: Some(GRAPH),
+    world.0.apply(&Event::NodesMoved {
+        from: STREAM,
+        to: Some(GRAPH),
         is_last: true,
     });
     world.make(GRAPH);
@@ -221,14 +221,14 @@ fn a_failed_capture_leaves_nothing_to_a_later_graph() {
     for captured in [GRAPH, STREAM] {
         let world = World::new();
         world.allocates(captured, ADDRESS);
-        world.0.apply(&Event::CaptureEnded {
-            stream: STREAM,
-            graph: None,
+        world.0.apply(&Event::NodesMoved {
+            from: STREAM,
+            to: None,
             is_last: true,
         });
-        world.0.apply(&Event::CaptureEnded {
-            stream: STREAM,
-            graph: Some(GRAPH),
+        world.0.apply(&Event::NodesMoved {
+            from: STREAM,
+            to: Some(GRAPH),
             is_last: true,
         });
         world.make(GRAPH);
@@ -242,9 +242,9 @@ fn a_failed_capture_keeps_what_is_known_of_other_graphs() {
     let world = World::with_memory(false);
     let in_progress = graph(2);
     world.allocates(in_progress, ADDRESS + SIZE);
-    world.0.apply(&Event::CaptureEnded {
-        stream: STREAM,
-        graph: None,
+    world.0.apply(&Event::NodesMoved {
+        from: STREAM,
+        to: None,
         is_last: false,
     });
     world.make(in_progress);
@@ -359,9 +359,9 @@ fn a_launch_replaces_another_record_at_its_address() {
 #[test]
 fn a_graph_with_a_record_outlives_a_failed_last_capture() {
     let world = World::with_memory(false);
-    world.0.apply(&Event::CaptureEnded {
-        stream: STREAM,
-        graph: None,
+    world.0.apply(&Event::NodesMoved {
+        from: STREAM,
+        to: None,
         is_last: true,
     });
     world.launch(EXEC);
