@@ -101,7 +101,7 @@ impl Ledger {
                 error,
             }),
             Event::FreeCaptured { ticket } => self.free_captured(ticket),
-            Event::Retained { key, count } => self.retained(key, count),
+            Event::Retained { key, count } => self.shared().physical.holds.add(&key, count),
             Event::ReleaseBegan {
                 key,
                 count,
@@ -128,7 +128,9 @@ impl Ledger {
             } => self.capture_ended(stream, graph, is_last),
             Event::LaunchBegan { exec, caller } => return self.launch_began(exec, caller),
             Event::LaunchEnded { ticket, error } => self.launch_ended(ticket, error),
-            Event::GraphUpdated { exec, graph } => self.graph_updated(exec, graph),
+            Event::GraphUpdated { exec, graph } => {
+                self.change(|shared| shared.graph_updated(exec, &graph));
+            }
             Event::HandleRetained { handle, address } => self.handle_retained(handle, address),
             Event::Mapped {
                 address,

@@ -33,10 +33,6 @@ impl Ledger {
         });
     }
 
-    pub(super) fn retained(&self, key: Key, count: u64) {
-        self.shared().physical.holds.add(&key, count);
-    }
-
     pub(super) fn handle_retained(&self, handle: u64, address: u64) {
         self.change(|shared| {
             let now = self.table.figures.number();
