@@ -16,7 +16,6 @@ fn hostile(name: &str) -> Report {
     let mut device = device();
     device.name = Some(name.to_owned());
     device.rows[0].layer = name.to_owned();
-    device.rows[1].remark = Some(name.to_owned());
     let finding = Finding {
         layer: Layer::allocator(name),
         place: Place::named(name),

@@ -286,7 +286,6 @@ fn several_devices_share_their_columns() {
             baseline: 1023,
             after: 1023 * MIB,
             peak: None,
-            remark: None,
         }],
         whole: None,
     };

@@ -15,7 +15,7 @@ use super::trend::Trend;
 use super::usage::{Amount, LayerName, LayerUsage, Usage};
 use crate::ledger::event::{CuResult, Key, ThreadNumber};
 use crate::ledger::{
-    Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, ScopeId, StackId,
+    Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, StackId,
 };
 use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
 use crate::suppressions::{Date, Suppression};
@@ -84,8 +84,6 @@ pub struct Facts {
 /// One run of the body, between its baseline and its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunInput {
-    /// The scope in which the body ran.
-    pub scope: ScopeId,
     /// When the run began, in the order of the ledger's events.
     pub began: u64,
     /// When the body ended, in the same order.
@@ -342,7 +340,6 @@ impl CheckInput {
     pub fn switch_off(&mut self, why: Untraced) {
         for run in &mut self.runs {
             *run = RunInput {
-                scope: run.scope,
                 as_expected: run.as_expected,
                 ..RunInput::default()
             };
