@@ -203,14 +203,11 @@ pub struct FreedAt {
     pub freed: StackId,
     /// The number of freed resources.
     pub count: u64,
-    /// For each of these resources, the number of the event that created it, and the number of the
-    /// event after its free. Empty if there are too many, or if some frees of the run are not
-    /// known.
+    /// For each of these resources, the number of the event that created it, the number of the
+    /// event after its free, and its size in bytes. Empty if there are too many, or if some frees
+    /// of the run are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<(u64, u64)>,
-    /// The size of each of these resources, in bytes. Empty in recordings of earlier releases.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<u64>,
+    pub events: Vec<(u64, u64, u64)>,
 }
 
 /// A record that is live at the end of a run, with its owner.

@@ -131,17 +131,27 @@ impl Ledger {
             Event::GraphUpdated { exec, graph } => {
                 self.change(|shared| shared.graph_updated(exec, &graph));
             }
-            Event::HandleRetained { handle, address } => self.handle_retained(handle, address),
+            Event::HandleRetained { handle, address } => self.change(|shared| {
+                let now = self.table.figures.number();
+                shared.physical.retained(handle, address, now);
+            }),
             Event::Mapped {
                 address,
                 bytes,
                 handle,
-            } => self.mapped(address, bytes, handle),
+            } => self.change(|shared| {
+                let now = self.table.figures.number();
+                shared.physical.mapped(address, bytes, handle, now);
+            }),
             Event::UnmapBegan {
                 address,
                 bytes,
                 caller,
-            } => return Some(self.unmap_began(address, bytes, caller)),
+            } => {
+                let key = Key::new(Space::Mapping, address);
+                let unmap = |shared: &mut Shared, free: &mut _| shared.unmap(free, bytes);
+                return Some(self.shared_free_began(key, caller, unmap));
+            }
             Event::HandedOver { address } => self.hand_over(address),
             Event::PrimaryRetained { place, caller } => {
                 self.scopes.primary_changed(caller.scope, place, 1);
