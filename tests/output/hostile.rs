@@ -2,7 +2,7 @@
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::check_report::{
-    AllowedBy, CheckStatus, Finding, Known, Library, Reason, Report, Site,
+    AllowedBy, CheckStatus, Finding, Library, Reason, Report, Site,
 };
 use gpu_leak_check::report::{Code, headline};
 use insta::assert_snapshot;
@@ -16,7 +16,6 @@ fn hostile(name: &str) -> Report {
     let mut device = device();
     device.name = Some(name.to_owned());
     device.rows[0].layer = name.to_owned();
-    device.rows[1].remark = Some(name.to_owned());
     let finding = Finding {
         layer: Layer::allocator(name),
         place: Place::named(name),
@@ -32,11 +31,7 @@ fn hostile(name: &str) -> Report {
                 function: Some(name.to_owned()),
                 file: Some(name.to_owned()),
                 called_by: Some(name.to_owned()),
-                known: Some(Known {
-                    table: 1,
-                    row: name.to_owned(),
-                    says: name.to_owned(),
-                }),
+                known: Some(name.to_owned()),
             }),
         },
         allowed_by: Some(AllowedBy {

@@ -124,7 +124,6 @@ pub(crate) fn device() -> DeviceTable {
         baseline,
         after,
         peak,
-        remark: None,
     };
     DeviceTable {
         place: Place::cuda(0),
@@ -138,10 +137,7 @@ pub(crate) fn device() -> DeviceTable {
                 65 * MIB + 100 * KIB,
                 Some(73 * MIB + 400 * KIB),
             ),
-            Row {
-                remark: Some("pinned by the two above".to_owned()),
-                ..row("pool 0", Figure::Reserved, 0, 32 * MIB, Some(32 * MIB))
-            },
+            row("pool 0", Figure::Reserved, 0, 32 * MIB, Some(32 * MIB)),
             row("handles", Figure::Handles, 5, 5, Some(7)),
         ],
         whole: None,

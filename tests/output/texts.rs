@@ -5,7 +5,7 @@ use gpu_leak_check::report::Code;
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::check_report::{
     AllowedBy, CheckStatus, Confirmation, DeviceTable, FailedFree, Figure, Finding, FindingKind,
-    Frame, Known, Library, Owner, Part, Purpose, Reason, Report, Row, Site, When, WholeDevice,
+    Frame, Library, Owner, Part, Purpose, Reason, Report, Row, Site, When, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -37,17 +37,13 @@ fn colours_change_nothing_but_colours() {
 
 #[test]
 fn a_finding_is_reported_with_its_holder_and_its_age() {
-    let known = Known {
-        table: 1,
-        row: "cublas-handle".to_owned(),
-        says: "cuBLAS keeps it until cublasDestroy: drop the handle".to_owned(),
-    };
+    let known = "cuBLAS keeps it until cublasDestroy: drop the handle";
     let library = Library {
         name: "cuBLAS".to_owned(),
         function: Some("cublasCreate_v2".to_owned()),
         file: Some("libcublas.so.13.0.0.19".to_owned()),
         called_by: Some("libtorch".to_owned()),
-        known: Some(known),
+        known: Some(known.to_owned()),
     };
     let when = |first, last, of| Some(When { first, last, of });
     let held = Finding {
@@ -286,7 +282,6 @@ fn several_devices_share_their_columns() {
             baseline: 1023,
             after: 1023 * MIB,
             peak: None,
-            remark: None,
         }],
         whole: None,
     };

@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_reason_a_check_may_give_is_explained() {
-        for code in Code::ALL {
+        for code in Code::ALL.iter().filter(|code| **code != Code::Unknown) {
             assert!(one(code.name(), 80).is_ok(), "{}", code.name());
         }
     }

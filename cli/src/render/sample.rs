@@ -169,7 +169,6 @@ fn device(peak: u64) -> DeviceTable {
             baseline: 0,
             after: 0,
             peak: Some(peak),
-            remark: None,
         }],
         whole: None,
     }

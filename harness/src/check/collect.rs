@@ -178,7 +178,7 @@ pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
         }
         let stacks = (made.caller.stack, freed.stack);
         let of_stacks = events.entry((made.layer, made.kind, stacks)).or_default();
-        of_stacks.push(((freed.record.sequence, freed.before), made.bytes));
+        of_stacks.push((freed.record.sequence, freed.before, made.bytes));
     }
     are_all_known &= events.len() <= MOST_FREED;
     let mut freed: Vec<_> = events
@@ -188,7 +188,6 @@ pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
             if !are_all_known || events.len() > MOST_IN_ORDER {
                 events.clear();
             }
-            let (events, sizes) = events.into_iter().unzip();
             FreedAt {
                 layer,
                 kind,
@@ -196,7 +195,6 @@ pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
                 freed,
                 count,
                 events,
-                sizes,
             }
         })
         .collect();

@@ -8,7 +8,7 @@ use crate::device::driver::error_name;
 use crate::device::{memory, neighbours};
 use crate::judge::{NameTable, Ownership, RunInput};
 use crate::ledger::event::{CuResult, ThreadNumber};
-use crate::ledger::{self, Anomaly, Place, Record, StackId};
+use crate::ledger::{self, Anomaly, FailedCall, Place, Record, StackId};
 use crate::observe;
 use crate::report::symbols;
 
@@ -25,61 +25,16 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
             add_thread(names, record.made.caller.thread);
         }
     }
-    for record in &run.freed_by_shutdown {
-        add_stack(names, record.made.caller.stack);
-    }
-    for freed in &run.freed_before {
-        add_stack(names, freed.record.made.caller.stack);
-        add_stack(names, freed.stack);
-    }
-    for free in &run.freed_inside {
-        add_stack(names, free.stack);
-    }
-    for freed in &run.freed_of_run {
-        add_stack(names, freed.allocated);
-        add_stack(names, freed.freed);
-    }
     for anomaly in &run.anomalies {
         match anomaly {
-            Anomaly::FailedFree(failed) => {
-                add_stack(names, failed.caller.stack);
-                if let Some(record) = failed.record {
-                    add_stack(names, record.made.caller.stack);
-                }
-                add_error(names, failed.error);
-            }
-            Anomaly::FailedCreation { caller, error, .. } => {
-                add_stack(names, caller.stack);
-                add_error(names, *error);
-            }
-            Anomaly::EndedWithContext { record, caller, .. } => {
-                add_stack(names, caller.stack);
-                add_stack(names, record.made.caller.stack);
-                add_label(names, record);
-            }
-            Anomaly::Overwritten { record, .. } => {
-                add_stack(names, record.made.caller.stack);
+            Anomaly::FailedFree(FailedCall { error, .. })
+            | Anomaly::FailedCreation { error, .. } => add_error(names, *error),
+            Anomaly::EndedWithContext { record, .. } | Anomaly::Overwritten { record, .. } => {
                 add_label(names, record);
             }
         }
     }
-    for site in run.over_budget.iter().flat_map(|over| &over.sites) {
-        add_stack(names, site.stack);
-    }
-    for it in run.over_budget.iter().flat_map(|over| &over.in_turn) {
-        add_stack(names, it.stack);
-    }
-    for reading in run.peaks.iter().filter(|reading| reading.made != 0) {
-        let at_peak = reading.at_peak.iter().map(|site| site.stack);
-        let in_turn = reading.in_turn.iter().map(|it| it.stack);
-        let logged = reading.lifetimes.iter().map(|life| life.stack);
-        for stack in at_peak.chain(in_turn).chain(logged) {
-            add_stack(names, stack);
-        }
-    }
-    for site in run.graphs.iter().flat_map(|graph| &graph.sites) {
-        add_stack(names, site.stack);
-    }
+    stacks(run).for_each(|stack| add_stack(names, stack));
     let broken = run.broken_before.or(run.broken_inside);
     if let Some(broken) = broken {
         add_error(names, broken.error);
@@ -88,6 +43,43 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     for place in &run.baseline.places() | &run.end.places() {
         add_device(names, place, run);
     }
+}
+
+/// Returns the backtraces that a judgement may name, except those of live records.
+fn stacks(run: &RunInput) -> impl Iterator<Item = StackId> {
+    let of_record = |record: &Record| record.made.caller.stack;
+    let of_anomaly = move |anomaly: &Anomaly| match anomaly {
+        Anomaly::FailedFree(failed) => [
+            Some(failed.caller.stack),
+            failed.record.as_ref().map(of_record),
+        ],
+        Anomaly::FailedCreation { caller, .. } => [Some(caller.stack), None],
+        Anomaly::EndedWithContext { record, caller, .. } => {
+            [Some(caller.stack), Some(of_record(record))]
+        }
+        Anomaly::Overwritten { record, .. } => [Some(of_record(record)), None],
+    };
+    let freed_before = run.freed_before.iter();
+    let peaks = run.peaks.iter().filter(|reading| reading.made != 0);
+    let over = &run.over_budget;
+    let sites = (over.iter().flat_map(|over| &over.sites))
+        .chain(peaks.clone().flat_map(|reading| &reading.at_peak))
+        .chain(run.graphs.iter().flat_map(|graph| &graph.sites));
+    let in_turn = (over.iter().flat_map(|over| &over.in_turn))
+        .chain(peaks.clone().flat_map(|reading| &reading.in_turn));
+    let lifetimes = peaks.flat_map(|reading| &reading.lifetimes);
+    (run.freed_by_shutdown.iter().map(of_record))
+        .chain(freed_before.flat_map(move |freed| [of_record(&freed.record), freed.stack]))
+        .chain(run.freed_inside.iter().map(|free| free.stack))
+        .chain(
+            run.freed_of_run
+                .iter()
+                .flat_map(|freed| [freed.allocated, freed.freed]),
+        )
+        .chain(run.anomalies.iter().flat_map(of_anomaly).flatten())
+        .chain(sites.map(|site| site.stack))
+        .chain(in_turn.map(|it| it.stack))
+        .chain(lifetimes.map(|life| life.stack))
 }
 
 fn add_stack(names: &mut NameTable, stack: StackId) {

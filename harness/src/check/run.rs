@@ -261,7 +261,6 @@ impl Run {
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());
         let mut input = RunInput {
-            scope: self.scope(),
             began: self.began,
             ended: body.at,
             as_expected: end.as_expected,

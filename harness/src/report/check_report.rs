@@ -7,7 +7,7 @@ pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Consequence, Course,
     DeviceTable, Enclosing, Ended, FailedFree, Figure, Finding, FindingKind, Frame, GraphMemory,
-    Holder, HolderKind, HolderRoot, Known, Language, Library, Limit, LoggedAllocation, MeantToStay,
+    Holder, HolderKind, HolderRoot, Language, Library, Limit, LoggedAllocation, MeantToStay,
     Outcome, Outlived, Owner, Part, Passage, PassageKind, Peak, Point, PrimaryKept, Purpose,
     Reason, Reusable, Row, RunPurpose, Share, Sibling, Site, Timeline, TimelineRun, When,
     WholeDevice, verbs,

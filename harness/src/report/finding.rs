@@ -177,7 +177,7 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
         ("when", Vec::from_iter(when(finding))),
         ("rounds", Vec::from_iter(rounds(finding))),
         ("confirmed", Vec::from_iter(further_runs(finding))),
-        ("known", Vec::from_iter(known.map(|it| it.says.clone()))),
+        ("known", Vec::from_iter(known.cloned())),
         ("note", notes.collect()),
     ];
     let lines = lines.into_iter();

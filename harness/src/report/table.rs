@@ -52,9 +52,6 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
                 };
                 write!(line, "{mark}{cell:>width$}{mark:#}")?;
             }
-            if let Some(remark) = &row.remark {
-                write!(line, "   {}", escape::sentence(remark))?;
-            }
             writeln!(out, "{}", line.trim_end())?;
         }
         let dim = style.dim();

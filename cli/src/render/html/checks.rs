@@ -69,7 +69,6 @@ pub(super) struct Layer {
     pub(super) difference: String,
     pub(super) rose: bool,
     pub(super) peak: String,
-    pub(super) remark: String,
 }
 
 /// What was live at the peak of a layer.
@@ -202,11 +201,6 @@ fn device(table: &DeviceTable) -> Device {
             difference,
             rose: row.after > row.baseline,
             peak,
-            remark: row
-                .remark
-                .as_deref()
-                .map(escape::sentence)
-                .unwrap_or_default(),
         }
     };
     Device {

@@ -2,8 +2,8 @@
 //! and functions. The frames of a backtrace between the driver and the user's code show which of
 //! them made an allocation.
 
-use super::facts;
-use crate::report::{Frame, Known, Library, Owner};
+use super::{facts, mentions};
+use crate::report::{Frame, Library, Owner};
 
 /// A library that reports can name.
 #[derive(Debug)]
@@ -109,18 +109,15 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
 }
 
 /// The libraries whose objects keep alive their device and everything else that they need.
-const COUNT_REFERENCES: &[&str] = &["wgpu-core", "wgpu_core", "vulkano"];
+const COUNT_REFERENCES: &[&str] = &["wgpu_core", "vulkano"];
 
 /// Whether a backtrace passes through a library whose objects keep alive everything that they need.
 pub fn counts_references(frames: &[Frame]) -> bool {
-    let is_in = |text: Option<&str>| {
-        let text = text.unwrap_or_default();
-        COUNT_REFERENCES.iter().any(|name| text.contains(name))
+    let counts = |frame: &Frame| {
+        let mut names = COUNT_REFERENCES.iter();
+        frame.owner == Owner::Dependency && names.any(|name| mentions(frame, &[name]))
     };
-    frames.iter().any(|frame| {
-        frame.owner == Owner::Dependency
-            && (is_in(frame.file.as_deref()) || is_in(frame.function.as_deref()))
-    })
+    frames.iter().any(counts)
 }
 
 /// Whether a file belongs to a library that reports can name.
@@ -171,11 +168,7 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
     let fact = facts::fact(holder.name, function.as_deref().unwrap_or_default());
     Some(Library {
         name: holder.name.to_owned(),
-        known: fact.map(|fact| Known {
-            table: facts::VERSION,
-            row: fact.row.to_owned(),
-            says: fact.says.to_owned(),
-        }),
+        known: fact.map(str::to_owned),
         function,
         file: entry.module.clone(),
         called_by: caller,
@@ -264,7 +257,7 @@ mod tests {
         assert_eq!(found.function.as_deref(), Some("cublasCreate_v2"));
         assert_eq!(found.file.as_deref(), Some("libcublas.so.13.0.0.19"));
         assert_eq!(found.called_by, None);
-        let says = found.known.expect("a row of the table").says;
+        let says = found.known.expect("a row of the table");
         assert!(says.contains("cublasDestroy"), "{says}");
     }
 

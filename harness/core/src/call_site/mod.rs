@@ -68,6 +68,15 @@ fn loads_code(function: &str) -> bool {
     loads.iter().any(|name| function.starts_with(name))
 }
 
+/// Whether the function or the file of this frame contains each of these words. A crate's directory
+/// may have hyphens where its path has underscores.
+pub(crate) fn mentions(frame: &Frame, words: &[&str]) -> bool {
+    let function = frame.function.as_deref().unwrap_or_default();
+    let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
+    let has = |word: &&str| function.contains(word) || file.contains(word);
+    words.iter().all(has)
+}
+
 /// The prefix of the item that the attribute's expansion puts around a test's body.
 const EXPANSION: &str = "__gpu_leak_check_";
 

@@ -3,7 +3,6 @@
 //! described only if everything that happened on it is known.
 
 use std::collections::BTreeMap;
-use std::iter::repeat;
 
 use super::freed_site::{FreedSite, line};
 use super::input::{CheckInput, RunInput};
@@ -25,8 +24,7 @@ struct Created {
     until: Option<u64>,
     /// The functions that led to it, innermost first.
     callers: Vec<String>,
-    /// Its size, if it is known.
-    bytes: Option<u64>,
+    bytes: u64,
 }
 
 /// Returns the order in which `run` allocated the resources of a finding's line and freed some of
@@ -69,19 +67,18 @@ pub(super) fn of_line(
                 at: record.sequence,
                 until: None,
                 callers: functions(&site),
-                bytes: Some(record.made.bytes),
+                bytes: record.made.bytes,
             });
             *stacks.entry(stack).or_default() += 1;
         }
     }
     for it in freed {
-        let sizes = it.freed.sizes.iter().copied().map(Some);
-        let events = it.freed.events.iter().zip(sizes.chain(repeat(None)));
-        all.extend(events.map(|((at, until), bytes)| Created {
+        let events = it.freed.events.iter();
+        all.extend(events.map(|(at, until, bytes)| Created {
             at: *at,
             until: Some(*until),
             callers: functions(&it.allocated),
-            bytes,
+            bytes: *bytes,
         }));
         *stacks.entry(it.freed.allocated).or_default() += it.freed.count;
     }
@@ -103,11 +100,12 @@ pub(super) fn of_line(
     let mut steps = Vec::new();
     let mut left = Vec::new();
     let (created_verb, freed_verb) = finding.verbs();
-    let are_known = all.iter().all(|it| it.bytes.is_some());
-    let are_sized = are_known && all.iter().any(|it| it.bytes != all[0].bytes);
+    let are_sized = all.iter().any(|it| it.bytes != all[0].bytes);
     for (number, it) in (1..).zip(&all) {
-        let bytes = it.bytes.filter(|_| are_sized);
-        let of_size = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
+        let of_size = match are_sized {
+            true => format!(" of {}", size(it.bytes)),
+            false => String::new(),
+        };
         let function = depth.map_or_else(String::new, |at| {
             let caller = it.callers.get(at).map(|it| without_modules(it));
             format!(" in {}", caller.as_deref().unwrap_or("the test"))

@@ -35,7 +35,7 @@ pub(crate) struct Diff {
 pub(crate) fn diff(input: &CheckInput) -> Diff {
     let runs = input.judged_runs();
     let is_cudas_own = |stack| input.names.is_cudas_own(stack);
-    let mut sites = CallSites::new(&input.names);
+    let mut sites = CallSites::default();
     let mut groups = Groups::new(runs);
     let mut allowed: BTreeMap<(String, String), (AllowedBy, Groups<'_>)> = BTreeMap::new();
     let mut freed_by_shutdown = Groups::new(runs);
@@ -55,14 +55,14 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                     let (_, groups) = allowed
                         .entry(of_reason)
                         .or_insert_with(|| (by.clone(), Groups::new(runs)));
-                    groups.add(at, sites.key(class, record), record, None);
+                    groups.add(at, sites.key(&input.names, class, record), record, None);
                     continue;
                 }
                 Ownership::Session => None,
                 Ownership::Foreign(thread) => Some(*thread),
             };
             match held_unseen(&class, record, run, input) {
-                None => groups.add(at, sites.key(class, record), record, foreign),
+                None => groups.add(at, sites.key(&input.names, class, record), record, foreign),
                 Some(Missing::Probe(allocator)) if !missing_probes.contains(&allocator) => {
                     missing_probes.push(allocator);
                 }
@@ -71,7 +71,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
         }
         let own = |record: &&Record| !is_the_runtimes_code(record, is_cudas_own);
         for record in run.freed_by_shutdown.iter().filter(own) {
-            let key = sites.key(Class::of(record), record);
+            let key = sites.key(&input.names, Class::of(record), record);
             freed_by_shutdown.add(at, key, record, None);
         }
         let mut ended: Vec<(&Record, ContextEnd, StackId)> = (run.anomalies.iter())
@@ -96,7 +96,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 ended: Some(cause),
                 ..Class::of(record)
             };
-            groups.add_ended(at, sites.key(class, record), record, ended_by);
+            groups.add_ended(at, sites.key(&input.names, class, record), record, ended_by);
         }
     }
     Diff {
@@ -192,14 +192,13 @@ impl<'a> Groups<'a> {
             .iter()
             .rposition(|run| run.began <= record.sequence)
             .unwrap_or(0);
+        let is_last = at + 1 == self.runs.len();
+        let is_new = self.seen.insert(record.sequence, at).is_none();
         let group = self.group(key);
         group.level[at].add(record.made.bytes);
         group.foreign_thread = group.foreign_thread.or(foreign);
         group.stacks.insert(record.made.caller.stack);
         group.threads.insert(record.made.caller.thread);
-        let is_last = at + 1 == self.runs.len();
-        let is_new = self.seen.insert(record.sequence, at).is_none();
-        let group = self.group(key);
         if is_new {
             group.left[created].add(record.sequence, record.made.bytes);
         }
@@ -259,49 +258,37 @@ impl<'a> Groups<'a> {
 /// Resources that different libraries create have different call sites, even if the same function
 /// without line information called both libraries. Memory that a library is known to keep must not
 /// hide its caller's own allocations.
-#[derive(Debug)]
-struct CallSites<'a> {
-    names: &'a NameTable,
+#[derive(Debug, Default)]
+struct CallSites {
     by_frames: FxHashMap<(Option<String>, Vec<Frame>), StackId>,
     by_stack: FxHashMap<StackId, StackId>,
 }
 
-impl<'a> CallSites<'a> {
-    fn new(names: &'a NameTable) -> Self {
-        Self {
-            names,
-            by_frames: FxHashMap::default(),
-            by_stack: FxHashMap::default(),
-        }
-    }
-
-    fn key(&mut self, class: Class, record: &Record) -> GroupKey {
-        let stack = self.representative(record.made.caller.stack, class.kind);
+impl CallSites {
+    fn key(&mut self, names: &NameTable, class: Class, record: &Record) -> GroupKey {
+        let own = record.made.caller.stack;
+        let stack = *self.by_stack.entry(own).or_insert_with(|| {
+            let site = library_and_frames(names, own, class.kind);
+            *self.by_frames.entry(site).or_insert(own)
+        });
         GroupKey { class, stack }
     }
+}
 
-    /// Returns the backtrace that represents the call site of `stack`.
-    fn representative(&mut self, stack: StackId, kind: Kind) -> StackId {
-        if let Some(known) = self.by_stack.get(&stack) {
-            return *known;
+fn library_and_frames(
+    names: &NameTable,
+    stack: StackId,
+    kind: Kind,
+) -> (Option<String>, Vec<Frame>) {
+    let site = names.site(stack, kind);
+    let mut frames = site.frames;
+    for (at, frame) in frames.iter_mut().enumerate() {
+        if Some(at) != site.user {
+            frame.column = None;
         }
-        let site = self.library_and_frames(stack, kind);
-        let known = *self.by_frames.entry(site).or_insert(stack);
-        self.by_stack.insert(stack, known);
-        known
     }
-
-    fn library_and_frames(&self, stack: StackId, kind: Kind) -> (Option<String>, Vec<Frame>) {
-        let site = self.names.site(stack, kind);
-        let mut frames = site.frames;
-        for (at, frame) in frames.iter_mut().enumerate() {
-            if Some(at) != site.user {
-                frame.column = None;
-            }
-        }
-        frames.retain(|frame| frame.owner != Owner::Cuda);
-        (site.library.map(|library| library.name), frames)
-    }
+    frames.retain(|frame| frame.owner != Owner::Cuda);
+    (site.library.map(|library| library.name), frames)
 }
 
 #[cfg(test)]
@@ -345,12 +332,16 @@ mod tests {
         for (at, frames) in (1..).zip(stacks) {
             names.frames.insert(StackId(at), frames);
         }
-        let mut sites = CallSites::new(&names);
-        let represented = [1, 2, 3, 4].map(|at| sites.representative(StackId(at), Kind::Linear).0);
+        let mut sites = CallSites::default();
+        let represented = [1, 2, 3, 4].map(|at| {
+            let mut record = record(at.into());
+            record.made.caller.stack = StackId(at);
+            sites.key(&names, Class::of(&record), &record).stack.0
+        });
         assert_eq!(represented, [1, 2, 3, 1]);
     }
 
-    fn ended(sequence: u64) -> Anomaly {
+    fn record(sequence: u64) -> Record {
         let made = Creation {
             key: Key::new(Space::DevicePointer, 4096 * sequence),
             kind: Kind::Linear,
@@ -362,8 +353,12 @@ mod tests {
             pool: 0,
             caller: Caller::default(),
         };
+        Record { sequence, made }
+    }
+
+    fn ended(sequence: u64) -> Anomaly {
         Anomaly::EndedWithContext {
-            record: Record { sequence, made },
+            record: record(sequence),
             cause: ContextEnd::Destroyed,
             caller: Caller::default(),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::group::{Class, Group, Tally};
+use super::group::{Group, Tally};
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
 use super::usage::Amount;
@@ -49,14 +49,9 @@ pub(crate) fn of_group(
     run: usize,
     input: &CheckInput,
 ) -> Found {
-    let Class {
-        layer,
-        place,
-        kind: resource,
-        ended,
-    } = group.key.class;
+    let class = group.key.class;
     let names = &input.names;
-    let site = names.site(group.key.stack, resource);
+    let site = names.site(group.key.stack, class.kind);
     let mut notes = Vec::new();
     notes.extend(labels(tally, names));
     notes.extend(what_holds(tally, input));
@@ -64,7 +59,7 @@ pub(crate) fn of_group(
     let left = group.left[run].amount.count;
     let allocated = group.allocated[run].max(tally.amount.count);
     let finding = Finding {
-        resource: Some(resource),
+        resource: Some(class.kind),
         count: tally.amount.count,
         bytes: tally.amount.bytes,
         each: tally.each,
@@ -73,9 +68,9 @@ pub(crate) fn of_group(
         freed: allocated.saturating_sub(left.max(tally.amount.count)),
         when: when(&input.runs[run], &tally.records),
         foreign_thread: group.foreign_thread.map(|thread| names.thread(thread)),
-        ended: ended.map(|cause| ending(cause, group, input)),
+        ended: class.ended.map(|cause| ending(cause, group, input)),
         notes,
-        ..Finding::new(kind, layer, place, site)
+        ..Finding::new(kind, class.layer, class.place, site)
     };
     Found {
         records: tally.records.clone(),

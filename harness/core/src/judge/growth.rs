@@ -108,9 +108,10 @@ fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)
 pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
     let (sites, allocators): (Vec<_>, Vec<_>) = trend
         .growing()
-        .partition(|line| matches!(line.what, Followed::Site { .. }));
+        .partition(|line| line.what.allocator.is_none());
     for line in sites.into_iter().chain(allocators) {
-        let is_part = |found: &Found| line.what.includes(&found.finding);
+        let is_part =
+            |found: &Found| Followed::all_of(&found.finding).any(|what| what == line.what);
         let has_grown = |found: &Found| found.finding.kind == FindingKind::Grew;
         if found.iter().any(|found| is_part(found) && has_grown(found)) {
             continue;
@@ -130,7 +131,7 @@ pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
             finding.each = finding.each.filter(|each| rest.finding.each == Some(*each));
             largest.records.extend(&rest.records);
         }
-        if let Followed::Allocator { name, .. } = &line.what {
+        if let Some(name) = &line.what.allocator {
             finding.notes.push(format!(
                 "this is everything that {name} holds; most of it was allocated at the location shown"
             ));

@@ -15,7 +15,7 @@ use super::trend::Trend;
 use super::usage::{Amount, LayerName, LayerUsage, Usage};
 use crate::ledger::event::{CuResult, Key, ThreadNumber};
 use crate::ledger::{
-    Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, ScopeId, StackId,
+    Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, StackId,
 };
 use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
 use crate::suppressions::{Date, Suppression};
@@ -84,8 +84,6 @@ pub struct Facts {
 /// One run of the body, between its baseline and its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunInput {
-    /// The scope in which the body ran.
-    pub scope: ScopeId,
     /// When the run began, in the order of the ledger's events.
     pub began: u64,
     /// When the body ended, in the same order.
@@ -209,14 +207,11 @@ pub struct FreedAt {
     pub freed: StackId,
     /// The number of freed resources.
     pub count: u64,
-    /// For each of these resources, the number of the event that created it, and the number of the
-    /// event after its free. Empty if there are too many, or if some frees of the run are not
-    /// known.
+    /// For each of these resources, the number of the event that created it, the number of the
+    /// event after its free, and its size in bytes. Empty if there are too many, or if some frees
+    /// of the run are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<(u64, u64)>,
-    /// The size of each of these resources, in bytes. Empty in recordings of earlier releases.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<u64>,
+    pub events: Vec<(u64, u64, u64)>,
 }
 
 /// A record that is live at the end of a run, with its owner.
@@ -346,7 +341,6 @@ impl CheckInput {
     pub fn switch_off(&mut self, why: Untraced) {
         for run in &mut self.runs {
             *run = RunInput {
-                scope: run.scope,
                 as_expected: run.as_expected,
                 ..RunInput::default()
             };

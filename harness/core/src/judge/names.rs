@@ -69,16 +69,6 @@ impl NameTable {
         allocators::of(self.frames(stack))
     }
 
-    /// Returns the name of a device.
-    pub fn device(&self, place: Place) -> Option<&DeviceName> {
-        self.devices.get(&place)
-    }
-
-    /// Returns how many threads the device at `place` can run at once, or 0 if unknown.
-    pub fn resident_threads(&self, place: Place) -> u64 {
-        self.resident_threads.get(&place).copied().unwrap_or(0)
-    }
-
     /// Returns the driver's name of an error.
     pub fn error(&self, error: CuResult) -> String {
         let known = self.errors.get(&error).cloned();

@@ -78,7 +78,7 @@ pub(super) fn of_leak(
     // resource.
     let is_later = |it: &FreedSite<'_>| {
         let mut created = it.freed.events.iter();
-        since.is_some_and(|since| created.any(|(created, _)| *created > since))
+        since.is_some_and(|since| created.any(|(created, ..)| *created > since))
     };
     let mut later = freed.iter().zip(&allocated).filter(|(it, _)| is_later(it));
     let elsewhere = later.find_map(|(_, site)| {

@@ -5,6 +5,7 @@
 //! single remaining object proves nothing, but growth in each round does.
 
 use super::finding::Found;
+use crate::call_site::mentions;
 use crate::ledger::Kind;
 use crate::report::{AllowedBy, FindingKind, Frame, Owner};
 
@@ -54,14 +55,9 @@ const RECYCLERS: &[Recycler] = &[
 
 impl Recycler {
     fn created(&self, kind: Kind, frames: &[Frame]) -> bool {
-        let has_all = |frame: &Frame| {
-            let function = frame.function.as_deref().unwrap_or_default();
-            // A crate's directory may have hyphens where its path has underscores.
-            let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
-            let has = |word: &&str| function.contains(word) || file.contains(word);
-            frame.owner == Owner::Dependency && self.words.iter().all(has)
-        };
-        self.kinds.contains(&kind) && frames.iter().any(has_all)
+        let creates =
+            |frame: &Frame| frame.owner == Owner::Dependency && mentions(frame, self.words);
+        self.kinds.contains(&kind) && frames.iter().any(creates)
     }
 }
 

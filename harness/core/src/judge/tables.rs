@@ -48,7 +48,6 @@ fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> Devi
             baseline,
             after,
             peak,
-            remark: None,
         });
     };
     for name in of_layers {
@@ -75,7 +74,7 @@ fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> Devi
         let handles = "handles".to_owned();
         row(handles, Figure::Handles, was.live, is.live, Some(is.peak));
     }
-    let identity = names.device(place).cloned();
+    let identity = names.devices.get(&place).cloned();
     DeviceTable {
         place,
         name: identity.as_ref().map(|identity| identity.name.clone()),

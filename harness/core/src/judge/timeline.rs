@@ -74,17 +74,11 @@ fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
     let call = |sequence: u64| sequence.saturating_sub(began) + 1;
     let mut next = samples.iter().skip(1);
     for sample in samples {
-        let &Sample {
-            at,
-            until,
-            least,
-            most,
-            last,
-        } = sample;
-        points.push(Point(call(at), least, most.min(peak.max(least))));
-        let has_gap = next.next().is_none_or(|next| next.at > until + 1);
-        if has_gap && least != most {
-            points.push(Point(call(until), last, last));
+        let most = sample.most.min(peak.max(sample.least));
+        points.push(Point(call(sample.at), sample.least, most));
+        let has_gap = next.next().is_none_or(|next| next.at > sample.until + 1);
+        if has_gap && sample.least != sample.most {
+            points.push(Point(call(sample.until), sample.last, sample.last));
         }
     }
     points

@@ -1,6 +1,8 @@
 //! Detects increases from each snapshot of a program to the next. This is like growth in rounds,
 //! but it is based on the memory held at one moment.
 
+use std::iter;
+
 use serde::{Deserialize, Serialize};
 
 use super::usage::{Amount, gains_always};
@@ -30,54 +32,38 @@ pub(super) struct Line {
 
 /// The subject of a trend: a call site, or all segments of a caching allocator, which may allocate
 /// its next segment from any call site.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Followed {
-    Site {
-        layer: Layer,
-        place: Place,
-        resource: Option<Kind>,
-        fingerprint: String,
-        location: String,
-    },
-    Allocator {
-        name: String,
-        place: Place,
-    },
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Followed {
+    /// The allocator. `None` for a call site, which the other fields identify.
+    pub(super) allocator: Option<String>,
+    place: Place,
+    layer: Layer,
+    resource: Option<Kind>,
+    fingerprint: String,
+    location: String,
 }
 
 impl Followed {
-    fn site(finding: &Finding) -> Self {
-        Self::Site {
-            layer: finding.layer,
+    /// Returns each subject that `finding` is part of.
+    pub(super) fn all_of(finding: &Finding) -> impl Iterator<Item = Self> {
+        let site = Self {
+            allocator: None,
             place: finding.place,
+            layer: finding.layer,
             resource: finding.resource,
             fingerprint: finding.site.fingerprint.clone(),
             location: finding.site.location(),
-        }
-    }
-
-    fn allocator(finding: &Finding) -> Option<Self> {
-        Some(Self::Allocator {
-            name: allocator(finding)?.to_owned(),
+        };
+        let is_memory = finding.resource.is_some_and(|kind| !kind.is_handle());
+        let is_segment = is_memory && finding.layer == Layer::DRIVER;
+        let allocator = is_segment.then(|| allocators::of(&finding.site.frames));
+        let allocator = allocator.flatten().map(|allocator| Self {
+            allocator: Some(allocator.name.to_owned()),
             place: finding.place,
-        })
+            ..Self::default()
+        });
+        iter::once(site).chain(allocator)
     }
-
-    /// Whether `finding` is part of this subject.
-    pub(super) fn includes(&self, finding: &Finding) -> bool {
-        match self {
-            Self::Site { .. } => Self::site(finding) == *self,
-            Self::Allocator { .. } => Self::allocator(finding).as_ref() == Some(self),
-        }
-    }
-}
-
-fn allocator(finding: &Finding) -> Option<&'static str> {
-    let is_memory = finding.resource.is_some_and(|kind| !kind.is_handle());
-    if !is_memory || finding.layer != Layer::DRIVER {
-        return None;
-    }
-    allocators::of(&finding.site.frames).map(|allocator| allocator.name)
 }
 
 impl Trend {
@@ -86,8 +72,7 @@ impl Trend {
         let mut now: Vec<(Followed, Amount)> = Vec::new();
         for finding in held.iter().filter(|it| it.kind == FindingKind::Leaked) {
             let amount = finding.amount();
-            let whats = [Some(Followed::site(finding)), Followed::allocator(finding)];
-            for what in whats.into_iter().flatten() {
+            for what in Followed::all_of(finding) {
                 match now.iter_mut().find(|(known, _)| *known == what) {
                     Some((_, sum)) => *sum = sum.plus(amount),
                     None => now.push((what, amount)),

@@ -41,7 +41,8 @@ pub(super) fn whole_device(
     if was.context == is.context {
         let (was, is) = (was.limits, is.limits);
         if was.stack != is.stack {
-            let threads = i64::try_from(names.resident_threads(place)).unwrap_or(0);
+            let threads = names.resident_threads.get(&place).copied().unwrap_or(0);
+            let threads = i64::try_from(threads).unwrap_or(0);
             let grown = change(was.stack, is.stack).saturating_mul(threads);
             part(Purpose::LocalMemory, grown);
         }

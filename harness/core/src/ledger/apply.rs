@@ -101,7 +101,7 @@ impl Ledger {
                 error,
             }),
             Event::FreeCaptured { ticket } => self.free_captured(ticket),
-            Event::Retained { key, count } => self.retained(key, count),
+            Event::Retained { key, count } => self.shared().physical.holds.add(&key, count),
             Event::ReleaseBegan {
                 key,
                 count,
@@ -124,18 +124,30 @@ impl Ledger {
             Event::NodesMoved { from, to, is_last } => self.nodes_moved(from, to, is_last),
             Event::LaunchBegan { exec, caller } => return self.launch_began(exec, caller),
             Event::LaunchEnded { ticket, error } => self.launch_ended(ticket, error),
-            Event::GraphUpdated { exec, graph } => self.graph_updated(exec, graph),
-            Event::HandleRetained { handle, address } => self.handle_retained(handle, address),
+            Event::GraphUpdated { exec, graph } => {
+                self.change(|shared| shared.graph_updated(exec, &graph));
+            }
+            Event::HandleRetained { handle, address } => self.change(|shared| {
+                let now = self.table.figures.number();
+                shared.physical.retained(handle, address, now);
+            }),
             Event::Mapped {
                 address,
                 bytes,
                 handle,
-            } => self.mapped(address, bytes, handle),
+            } => self.change(|shared| {
+                let now = self.table.figures.number();
+                shared.physical.mapped(address, bytes, handle, now);
+            }),
             Event::UnmapBegan {
                 address,
                 bytes,
                 caller,
-            } => return Some(self.unmap_began(address, bytes, caller)),
+            } => {
+                let key = Key::new(Space::Mapping, address);
+                let unmap = |shared: &mut Shared, free: &mut _| shared.unmap(free, bytes);
+                return Some(self.shared_free_began(key, caller, unmap));
+            }
             Event::HandedOver { address } => self.hand_over(address),
             Event::PrimaryRetained { place, caller } => {
                 self.scopes.primary_changed(caller.scope, place, 1);

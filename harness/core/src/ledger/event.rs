@@ -164,7 +164,6 @@ impl Key {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
-#[serde(transparent)]
 pub struct ScopeId(pub u32);
 
 impl ScopeId {
@@ -178,14 +177,12 @@ impl ScopeId {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
-#[serde(transparent)]
 pub struct ThreadNumber(pub u32);
 
 /// An interned stack (see [`Stacks`](super::Stacks)). 0 is the empty stack.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
-#[serde(transparent)]
 pub struct StackId(pub u32);
 
 /// The origin of a call.
@@ -204,13 +201,11 @@ pub struct Caller {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
-#[serde(transparent)]
 pub struct ContextUid(pub u32);
 
 /// Identifies a free from its beginning to its end. A ticket is never 0, so that 0 can mean that
 /// there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Ticket(pub u64);
 
 /// A resource that a successful call created.

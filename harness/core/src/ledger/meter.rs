@@ -9,7 +9,7 @@ mod reading;
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
 use self::flow::Flow;
 pub use self::reading::{GraphUsage, InTurn, Lifetime, MeterReading, SiteUsage};
@@ -30,60 +30,43 @@ pub struct Meters {
     meters: Mutex<Running>,
 }
 
+/// The active meters. There are as many as budgets and logs that are nested.
 #[derive(Debug, Default)]
-pub(super) struct Running {
-    by_scope: FxHashMap<ScopeId, Meter>,
-    /// The meters that count the allocations of a scope: its own and those of its ancestors. A
-    /// scope's allocations may be freed after it has ended, so an entry stays while these meters
-    /// are active.
-    counted_by: FxHashMap<ScopeId, Vec<ScopeId>>,
-    /// The logs, by the scope that requested each.
-    logs: FxHashMap<ScopeId, Log>,
-}
+pub(super) struct Running(Vec<Meter>);
 
-/// A log of everything.
-#[derive(Debug, Default)]
-struct Log {
-    flows: Flows,
-    /// The graphs that were instantiated and hold more memory than they would need if their nodes
-    /// ran in order.
-    graphs: Vec<GraphUsage>,
-}
-
-type Flows = BTreeMap<(Layer, Place), Flow>;
-
-/// The usage of one scope in one layer.
 #[derive(Debug)]
 struct Meter {
-    layer: Layer,
-    /// Every scope whose allocations it counts.
-    scopes: Vec<ScopeId>,
-    flows: Flows,
+    /// The scope that requested it.
+    owner: ScopeId,
+    /// The layer of a budget, and every scope whose allocations count: the owner and its
+    /// descendants. `None` for a log of everything.
+    budget: Option<(Layer, FxHashSet<ScopeId>)>,
+    flows: BTreeMap<(Layer, Place), Flow>,
+    /// The graphs that were instantiated and hold more memory than they would need if their nodes
+    /// ran in order. Only a log has them.
+    graphs: Vec<GraphUsage>,
 }
 
 impl Meters {
     /// Begins to meter the usage of `scope` in `layer`.
     pub fn begin(&self, scope: ScopeId, layer: Layer) {
-        let meter = Meter {
-            layer,
-            scopes: vec![scope],
-            flows: Flows::new(),
-        };
-        let mut running = lock_quietly(&self.meters);
-        running.by_scope.insert(scope, meter);
-        running.counted_by.entry(scope).or_default().push(scope);
-        self.running.fetch_add(1, Ordering::Relaxed);
+        let counted = FxHashSet::from_iter([scope]);
+        self.add(Meter::new(scope, Some((layer, counted))));
     }
 
     /// Begins a log of everything for `scope`, starting with the resources that are live now. The
     /// caller holds the locks of all records.
     pub(super) fn begin_log<'a>(&self, scope: ScopeId, live: impl Iterator<Item = &'a Record>) {
-        let mut log = Log::default();
+        let mut log = Meter::new(scope, None);
         for record in live.filter(|record| !record.made.kind.is_handle()) {
             log.flow(record).held_before(record);
         }
-        lock_quietly(&self.meters).logs.insert(scope, log);
+        self.add(log);
         self.logs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn add(&self, meter: Meter) {
+        lock_quietly(&self.meters).0.push(meter);
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -92,14 +75,11 @@ impl Meters {
         if self.running.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let running = &mut *lock_quietly(&self.meters);
-        for metered in running.counted_by.get(&outer).cloned().unwrap_or_default() {
-            let by = running.counted_by.entry(inner).or_default();
-            if !by.contains(&metered)
-                && let Some(meter) = running.by_scope.get_mut(&metered)
+        for meter in &mut lock_quietly(&self.meters).0 {
+            if let Some((_, counted)) = &mut meter.budget
+                && counted.contains(&outer)
             {
-                by.push(metered);
-                meter.scopes.push(inner);
+                counted.insert(inner);
             }
         }
     }
@@ -107,30 +87,16 @@ impl Meters {
     /// Ends a scope's meter, if it has one. Resources that the scope leaves still count for its
     /// ancestors until they are freed.
     pub fn end(&self, scope: ScopeId) -> Vec<MeterReading> {
-        if self.running.load(Ordering::Relaxed) == 0 {
-            return Vec::new();
-        }
-        let running = &mut *lock_quietly(&self.meters);
-        let Some(meter) = running.by_scope.remove(&scope) else {
-            return Vec::new();
-        };
-        for counted in meter.scopes {
-            if let Some(by) = running.counted_by.get_mut(&counted) {
-                by.retain(|metered| *metered != scope);
-                if by.is_empty() {
-                    running.counted_by.remove(&counted);
-                }
-            }
-        }
-        self.running.fetch_sub(1, Ordering::Relaxed);
-        readings(&meter.flows)
+        let ended = self.take(scope, false);
+        ended.map_or_else(Vec::new, |meter| meter.readings())
     }
 
-    /// Reads a scope's log, without ending it.
+    /// Reads a scope's log, without ending it. The result has the readings by layer and place, and
+    /// the graphs that hold more memory than they would need if their nodes ran in order.
     pub fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let running = lock_quietly(&self.meters);
-        let log = running.logs.get(&scope);
-        log.map(|log| (readings(&log.flows), log.graphs.clone()))
+        let log = running.0.iter().find(|meter| meter.is_it(scope, true));
+        log.map(|log| (log.readings(), log.graphs.clone()))
             .unwrap_or_default()
     }
 
@@ -144,8 +110,9 @@ impl Meters {
             .into_iter()
             .filter(|usage| usage.bytes > usage.in_order)
         {
-            for log in lock_quietly(&self.meters).logs.values_mut() {
-                if log.graphs.len() < MAX_GRAPHS && !log.graphs.contains(&usage) {
+            for log in &mut lock_quietly(&self.meters).0 {
+                let is_full = log.graphs.len() >= MAX_GRAPHS;
+                if log.budget.is_none() && !is_full && !log.graphs.contains(&usage) {
                     log.graphs.push(usage.clone());
                 }
             }
@@ -154,12 +121,19 @@ impl Meters {
 
     /// Ends a scope's log, if it has one.
     pub fn end_log(&self, scope: ScopeId) {
-        if self.running.load(Ordering::Relaxed) != 0
-            && lock_quietly(&self.meters).logs.remove(&scope).is_some()
-        {
+        if self.take(scope, true).is_some() {
             self.logs.fetch_sub(1, Ordering::Relaxed);
-            self.running.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    fn take(&self, scope: ScopeId, is_log: bool) -> Option<Meter> {
+        if self.running.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let running = &mut lock_quietly(&self.meters).0;
+        let at = running.iter().position(|it| it.is_it(scope, is_log))?;
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        Some(running.swap_remove(at))
     }
 
     /// Returns the active meters, if there are any and `record` has bytes.
@@ -173,52 +147,60 @@ impl Running {
     /// Records that the event `at` made a record live. `is_new` says whether the record is new or
     /// was restored.
     pub(super) fn gained(&mut self, record: &Record, at: u64, is_new: bool) {
-        self.for_each_budget(record, |flow| flow.gain(record, at, is_new));
-        for log in self.logs.values_mut() {
-            log.flow(record).gain(record, at, is_new);
+        for meter in self.0.iter_mut().filter(|it| it.counts(record)) {
+            meter.flow(record).gain(record, at, is_new);
         }
     }
 
     /// Records that the event `at` removed a record.
     pub(super) fn lost(&mut self, record: &Record, at: u64) {
-        self.disowned(record, at);
-        for log in self.logs.values_mut() {
-            log.flow(record).lose(record, at);
+        for meter in self.0.iter_mut().filter(|it| it.counts(record)) {
+            meter.flow(record).lose(record, at);
         }
     }
 
     /// Records that a record no longer belongs to its scope.
     pub(super) fn disowned(&mut self, record: &Record, at: u64) {
-        self.for_each_budget(record, |flow| flow.lose(record, at));
-    }
-
-    fn for_each_budget(&mut self, record: &Record, mut change: impl FnMut(&mut Flow)) {
-        let made = &record.made;
-        for metered in self
-            .counted_by
-            .get(&made.caller.scope)
-            .into_iter()
-            .flatten()
-        {
-            if let Some(meter) = self.by_scope.get_mut(metered)
-                && meter.layer == made.layer
-            {
-                change(meter.flows.entry((made.layer, made.place)).or_default());
-            }
+        let is_of_budget = |it: &&mut Meter| it.budget.is_some() && it.counts(record);
+        for meter in self.0.iter_mut().filter(is_of_budget) {
+            meter.flow(record).lose(record, at);
         }
     }
 }
 
-impl Log {
+impl Meter {
+    fn new(owner: ScopeId, budget: Option<(Layer, FxHashSet<ScopeId>)>) -> Self {
+        Self {
+            owner,
+            budget,
+            flows: BTreeMap::new(),
+            graphs: Vec::new(),
+        }
+    }
+
+    fn is_it(&self, owner: ScopeId, is_log: bool) -> bool {
+        self.owner == owner && self.budget.is_none() == is_log
+    }
+
+    fn counts(&self, record: &Record) -> bool {
+        let made = &record.made;
+        self.budget.as_ref().is_none_or(|(layer, counted)| {
+            *layer == made.layer && counted.contains(&made.caller.scope)
+        })
+    }
+
     fn flow(&mut self, record: &Record) -> &mut Flow {
         let key = (record.made.layer, record.made.place);
-        self.flows.entry(key).or_insert_with(Flow::with_log)
+        self.flows.entry(key).or_insert_with(|| match self.budget {
+            None => Flow::with_log(),
+            Some(_) => Flow::default(),
+        })
     }
-}
 
-fn readings(flows: &Flows) -> Vec<MeterReading> {
-    let readings = flows.iter().map(|(key, flow)| flow.reading(*key));
-    readings.collect()
+    fn readings(&self) -> Vec<MeterReading> {
+        let readings = self.flows.iter().map(|(key, flow)| flow.reading(*key));
+        readings.collect()
+    }
 }
 
 #[cfg(test)]

@@ -90,7 +90,8 @@ struct InternedLines {
     lines: Vec<Arc<ScriptLine>>,
 }
 
-#[cfg(all(test, target_pointer_width = "64"))]
+#[cfg(target_pointer_width = "64")]
+#[cfg(test)]
 mod tests {
     use super::{ScriptLine, is_outermost, is_script, line};
 

@@ -345,17 +345,21 @@ mod in_flight;
 mod scope_counts;
 
 #[cfg(test)]
-impl Shard {
-    /// Returns how many keys have an entry.
-    pub(super) fn keys(&self) -> usize {
-        self.index.len()
-    }
+mod consistency {
+    use super::{Shard, State};
 
-    /// Panics unless each entry is either registered under its key or unused.
-    pub(super) fn assert_consistent(&self) {
-        let indexed = self.index.values();
-        let free = indexed.filter(|it| self.entries[**it as usize].state == State::Free);
-        assert_eq!(self.free, free.count());
-        assert_eq!(self.index.len() + self.unused.len(), self.entries.len());
+    impl Shard {
+        /// Returns how many keys have an entry.
+        pub(in crate::ledger) fn keys(&self) -> usize {
+            self.index.len()
+        }
+
+        /// Panics unless each entry is either registered under its key or unused.
+        pub(in crate::ledger) fn assert_consistent(&self) {
+            let indexed = self.index.values();
+            let free = indexed.filter(|it| self.entries[**it as usize].state == State::Free);
+            assert_eq!(self.free, free.count());
+            assert_eq!(self.index.len() + self.unused.len(), self.entries.len());
+        }
     }
 }

@@ -54,8 +54,6 @@ pub struct Row {
     pub after: u64,
     /// The peak in between. None if it is not tracked.
     pub peak: Option<u64>,
-    /// A note: `pinned by the two above`.
-    pub remark: Option<String>,
 }
 
 named! {

@@ -51,7 +51,7 @@ pub(crate) use location::{is_of_test, name, without_modules};
 pub use meant_to_stay::MeantToStay;
 pub use peak::{GraphMemory, Peak, Reusable};
 pub use reason::{Code, Reason};
-pub use site::{Frame, Known, Language, Library, Owner, Site};
+pub use site::{Frame, Language, Library, Owner, Site};
 pub use status::{CheckStatus, FindingKind, Outcome};
 pub use timeline::{Course, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};
 

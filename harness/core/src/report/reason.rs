@@ -4,73 +4,50 @@
 
 use serde::{Deserialize, Serialize};
 
-macro_rules! codes {
-    ($($(#[$what:meta])* $code:ident = $name:literal,)*) => {
-        /// All values of [`Reason::code`](crate::report::Reason::code). `cargo gpu-leak explain`
-        /// explains each.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[non_exhaustive]
-        pub enum Code {
-            $(
-                $(#[$what])*
-                #[serde(rename = $name)]
-                $code,
-            )*
-            /// A code that a later release wrote to a file. The reason's sentences explain it.
-            #[serde(rename = "unknown", other)]
-            Unknown,
-        }
-
-        impl Code {
-            /// Every code that a check of this release can give.
-            pub const ALL: &[Self] = &[$(Self::$code,)*];
-
-            /// Returns its name in a file and on a terminal.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$code => $name,)*
-                    Self::Unknown => "unknown",
-                }
-            }
-        }
-    };
-}
-
-codes! {
-    /// There is no driver or no device.
-    NoGpu = "no-gpu",
-    /// No call was intercepted, and the process uses a graphics API that is not watched.
-    Backend = "backend",
-    /// The driver was initialised before its calls could be intercepted.
-    Unheard = "unheard",
-    /// The program called a variant of a watched function that this release does not know, or a
-    /// function that more drivers or layers provide than this release can distinguish.
-    UnheardFunction = "unheard-function",
-    /// A library was bound directly to the driver, bypassing the harness.
-    UnheardLibrary = "unheard-library",
-    /// The harness failed while it processed a call.
-    HarnessFailed = "harness-failed",
-    /// A context was broken before the check began.
-    Poisoned = "poisoned",
-    /// A caching allocator was used that only a probe could read.
-    NoProbe = "no-probe",
-    /// A sum without an owner rose while something else could have changed it.
-    Shared = "shared",
-    /// The body could not be run a second time, so its findings could not be confirmed.
-    NotRepeatable = "not-repeatable",
-    /// A freed address was live at two places, and the free did not name the place.
-    AmbiguousFree = "ambiguous-free",
-    /// The test left something other than what its option `expect` says.
-    Expectation = "expectation",
-    /// The options of the test, the configuration file or a variable are wrong.
-    Settings = "settings",
-    /// The check was abandoned before it was complete.
-    Unfinished = "unfinished",
-    /// The process ended inside the check.
-    ProcessEnded = "process-ended",
-    /// Checks are switched off.
-    Off = "off",
+named! {
+    /// All values of [`Reason::code`](crate::report::Reason::code). `cargo gpu-leak explain`
+    /// explains each.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum Code {
+        /// There is no driver or no device.
+        NoGpu = "no-gpu",
+        /// No call was intercepted, and the process uses a graphics API that is not watched.
+        Backend = "backend",
+        /// The driver was initialised before its calls could be intercepted.
+        Unheard = "unheard",
+        /// The program called a variant of a watched function that this release does not know, or a
+        /// function that more drivers or layers provide than this release can distinguish.
+        UnheardFunction = "unheard-function",
+        /// A library was bound directly to the driver, bypassing the harness.
+        UnheardLibrary = "unheard-library",
+        /// The harness failed while it processed a call.
+        HarnessFailed = "harness-failed",
+        /// A context was broken before the check began.
+        Poisoned = "poisoned",
+        /// A caching allocator was used that only a probe could read.
+        NoProbe = "no-probe",
+        /// A sum without an owner rose while something else could have changed it.
+        Shared = "shared",
+        /// The body could not be run a second time, so its findings could not be confirmed.
+        NotRepeatable = "not-repeatable",
+        /// A freed address was live at two places, and the free did not name the place.
+        AmbiguousFree = "ambiguous-free",
+        /// The test left something other than what its option `expect` says.
+        Expectation = "expectation",
+        /// The options of the test, the configuration file or a variable are wrong.
+        Settings = "settings",
+        /// The check was abandoned before it was complete.
+        Unfinished = "unfinished",
+        /// The process ended inside the check.
+        ProcessEnded = "process-ended",
+        /// Checks are switched off.
+        Off = "off",
+        /// A code that a later release wrote to a file. The reason's sentences explain it.
+        #[serde(other)]
+        Unknown = "unknown",
+    }
 }
 
 /// Why a check has no result.
@@ -104,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_code_is_written_by_its_name_and_a_later_one_is_unknown() {
-        for code in Code::ALL.iter().chain([&Code::Unknown]) {
+        for code in Code::ALL {
             let word = serde_json::to_string(code).unwrap();
             assert_eq!(word, format!("\"{}\"", code.name()));
             assert_eq!(serde_json::from_str::<Code>(&word).unwrap(), *code);

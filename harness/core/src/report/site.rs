@@ -30,20 +30,8 @@ pub struct Library {
     pub file: Option<String>,
     /// The framework that called it: `libtorch`.
     pub called_by: Option<String>,
-    /// The memory that it is known to keep.
-    pub known: Option<Known>,
-}
-
-/// An entry in the table of memory that libraries keep.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Known {
-    /// The table's version.
-    pub table: u32,
-    /// The entry: `cublas-handle`.
-    pub row: String,
-    /// A sentence that describes the kept memory, for how long it is kept, and what to do.
-    pub says: String,
+    /// A sentence about the memory that it is known to keep: for how long, and what to do.
+    pub known: Option<String>,
 }
 
 /// One frame of a stack.

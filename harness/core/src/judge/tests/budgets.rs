@@ -341,7 +341,6 @@ fn the_advice_names_the_innermost_function_that_frees_nothing_else() {
         freed: StackId(12),
         count: 1,
         events: Vec::new(),
-        sizes: Vec::new(),
     }];
     assert_eq!(named(&mut check).as_deref(), Some("app::step80"));
     check.stack(12, &[frame(12), frame(50), frame(60), frame(80)]);

@@ -15,8 +15,7 @@ fn freed(line: u32, at: u32, events: &[(u64, u64)]) -> FreedAt {
         allocated: StackId(line),
         freed: StackId(at),
         count: events.len() as u64,
-        events: events.to_vec(),
-        sizes: vec![8; events.len()],
+        events: events.iter().map(|(at, until)| (*at, *until, 8)).collect(),
     }
 }
 

@@ -26,10 +26,6 @@ impl Ledger {
         }
     }
 
-    pub(super) fn graph_updated(&self, exec: Key, graph: Key) {
-        self.change(|shared| shared.graph_updated(exec, &graph));
-    }
-
     /// Whether launches must be reported, because some graph allocates or frees memory.
     pub fn knows_graph_memory(&self) -> bool {
         self.knows_graph_memory.load(Ordering::Relaxed)

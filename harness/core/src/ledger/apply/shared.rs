@@ -5,7 +5,7 @@ use std::mem;
 use rustc_hash::FxHashMap;
 
 use super::{Caller, Creation, CuResult, Ledger, Record, StackId, Ticket, succeeded};
-use crate::ledger::event::{Key, Space};
+use crate::ledger::event::Key;
 use crate::ledger::holds::TableChange;
 use crate::ledger::physical::Holding;
 use crate::ledger::shared::{Shared, SharedFree};
@@ -33,24 +33,6 @@ impl Ledger {
         });
     }
 
-    pub(super) fn retained(&self, key: Key, count: u64) {
-        self.shared().physical.holds.add(&key, count);
-    }
-
-    pub(super) fn handle_retained(&self, handle: u64, address: u64) {
-        self.change(|shared| {
-            let now = self.table.figures.number();
-            shared.physical.retained(handle, address, now);
-        });
-    }
-
-    pub(super) fn mapped(&self, address: u64, bytes: u64, handle: u64) {
-        self.change(|shared| {
-            let now = self.table.figures.number();
-            shared.physical.mapped(address, bytes, handle, now);
-        });
-    }
-
     #[inline(never)]
     pub(super) fn release_began(
         &self,
@@ -65,12 +47,7 @@ impl Ledger {
         })
     }
 
-    pub(super) fn unmap_began(&self, address: u64, bytes: u64, caller: Caller) -> Ticket {
-        let key = Key::new(Space::Mapping, address);
-        self.shared_free_began(key, caller, |shared, free| shared.unmap(free, bytes))
-    }
-
-    fn shared_free_began(
+    pub(super) fn shared_free_began(
         &self,
         key: Key,
         caller: Caller,
