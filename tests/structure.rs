@@ -239,6 +239,14 @@ fn each_floor_of_a_check_imports_only_from_below() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// More floors than that cannot be kept in mind.
+#[test]
+fn the_harness_has_at_most_five_floors() {
+    for house in [HARNESS, CORE, CHECK] {
+        assert_eq!(floors(&house).values().max(), Some(&5), "{}", house.page);
+    }
+}
+
 #[test]
 fn each_floor_of_the_command_imports_only_from_below() {
     let wrong = wrong(&COMMAND);

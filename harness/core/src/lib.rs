@@ -12,19 +12,19 @@
 //! Each floor imports only from floors below it; `tests/structure.rs` checks this.
 //!
 //! ```text
-//! 8 lib run_file_schema          the surface; names and kinds in the published schema of the run file
-//! 7 judge                        the input of a session → the result of its check; the rules, and what each
-//!                                device held
-//! 6 suppressions                 what may stay, from the attribute and the configuration file
-//! 5 call_site                    trims a stack to its call site; libraries and caching allocators by name
-//! 4 report                       what a check found, as data: findings, sites, what each device held, why a
-//!                                check could not measure; the whole report is `report/check_report.rs` of the harness
-//! 3 units escape                 bytes and counts in text; names from outside, made safe to print
+//! 5 lib judge                    the input of a session → the result of its check; the rules, and what each
+//!                                device held; `suppressions`: what may stay, from the attribute and the
+//!                                configuration file
+//! 4 call_site                    trims a stack to its call site; libraries and caching allocators by name
+//! 3 report                       what a check found, as data: findings, sites, what each device held, why a
+//!                                check could not measure; the whole report is `report/check_report.rs` of the harness;
+//!   run_file_schema              names and kinds in the published schema of the run file
 //! 2 ledger                       events and the names in them; apply/ applies events, a file for each kind;
 //!                                table, the records in shards by key, with everything that is counted:
 //!                                usage, timeline, meter; scopes, contexts, anomalies; resources with more
 //!                                than one owner: holds, physical, graphs, and shared, which contains them
-//! 1 sync recursion_guard         locks and atomics, which tests/interleavings replaces; the recursion guard
+//! 1 units escape                 bytes and counts in text; names from outside, made safe to print;
+//!   sync recursion_guard         locks and atomics, which tests/interleavings replaces; the recursion guard
 //!                                of a thread that does the harness's own work
 //! ```
 //!
@@ -50,7 +50,6 @@ pub mod recursion_guard;
 pub mod report;
 #[cfg(feature = "schemars")]
 mod run_file_schema;
-pub mod suppressions;
 #[doc(hidden)]
 pub mod sync;
 pub mod units;

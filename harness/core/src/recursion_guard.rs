@@ -8,9 +8,6 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
-
-use crate::sync::{Mutex, MutexGuard, locked};
 
 thread_local! {
     /// The number of guards that this thread holds. A number needs no destructor, so it can be used
@@ -58,30 +55,6 @@ pub fn try_quiet() -> Option<RecursionGuard> {
             _stays_on_its_thread: PhantomData,
         })
     })
-}
-
-/// The lock of a mutex, and the guard, which is released after the lock.
-#[derive(Debug)]
-pub struct QuietLock<'a, T>(MutexGuard<'a, T>, RecursionGuard);
-
-impl<T> Deref for QuietLock<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for QuietLock<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
-    }
-}
-
-/// Takes the guard and then locks `mutex`.
-pub fn lock_quietly<T>(mutex: &Mutex<T>) -> QuietLock<'_, T> {
-    let quiet = quiet();
-    QuietLock(locked(mutex), quiet)
 }
 
 /// Whether this thread holds the guard.

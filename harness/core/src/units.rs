@@ -1,7 +1,5 @@
 //! Formats bytes and counts for people.
 
-use crate::ledger::{Amount, Kind};
-
 /// The units above a byte, smallest first.
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
@@ -84,15 +82,6 @@ pub fn quantity(number: u64, noun: &str) -> String {
     format!("{} {plural}", count(number))
 }
 
-/// Formats a number with its noun and a size: `2 allocations, 1.00 MiB`.
-pub fn amount(amount: Amount, noun: &str) -> String {
-    format!(
-        "{}, {}",
-        quantity(amount.count, noun),
-        exact_size(amount.bytes)
-    )
-}
-
 /// Appends the size to a description, unless it is 0: `2 streams`, `1 allocation, 1.00 MiB`.
 pub fn with_size(what: String, bytes: u64) -> String {
     match bytes {
@@ -107,21 +96,6 @@ pub fn listed(parts: &[String]) -> String {
         [] => "nothing".to_owned(),
         [only] => only.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
-}
-
-/// Formats memory of `kind`: `4.00 KiB of linear memory`.
-pub fn memory(kind: Kind, bytes: u64) -> String {
-    format!("{} of {} memory", exact_size(bytes), kind.name())
-}
-
-/// Returns the noun for one resource of `kind`: `allocation`, `stream`.
-pub fn noun(kind: Kind) -> &'static str {
-    match kind {
-        Kind::GraphHandle => "graph",
-        Kind::ExternalMemory => "external memory object",
-        kind if kind.is_handle() => kind.name(),
-        _ => "allocation",
     }
 }
 

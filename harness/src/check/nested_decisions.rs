@@ -3,10 +3,10 @@
 
 use super::scopes::open::current;
 use super::scopes::tree::{self, FailureId, NestedDecision};
+use crate::judge::suppressions::Suppression;
 use crate::judge::{CheckResult, FailedSum, LayerName};
 use crate::ledger::ScopeId;
 use crate::report::check_report::{AllowedBy, Finding};
-use crate::suppressions::Suppression;
 
 /// Records what the check whose last run had this scope has decided, and removes the check from the
 /// tree. `failure` is the failure with which the check failed its test, and `entries` are those that

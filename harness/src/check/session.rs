@@ -27,6 +27,7 @@ use crate::api::MissedBefore;
 use crate::capture::thread;
 use crate::case::ShouldPanic;
 use crate::config::{self, CheckSettings, Mode, Policy};
+use crate::judge::suppressions::Date;
 use crate::judge::{
     Amount, CheckInput, CheckResult, Facts, RunInput, Subject, Trend, held, judge,
     needs_another_run,
@@ -34,7 +35,6 @@ use crate::judge::{
 use crate::ledger::{self, ScopeId};
 use crate::report::check_report::{CheckStatus, FindingKind, Reason, Report};
 use crate::report::{Code, Sink, headline};
-use crate::suppressions::Date;
 
 /// A check that has begun.
 #[derive(Debug)]

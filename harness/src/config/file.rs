@@ -12,9 +12,9 @@ use wildmatch::WildMatch;
 
 use self::value::{Flag, Layer, Rounds, WrittenNumber, WrittenSize, date, list, pattern};
 use super::settings::GivenSettings;
+use crate::judge::suppressions::{Date, Pattern, Suppression};
 use crate::ledger::Kind;
 use crate::options::Options;
-use crate::suppressions::{Date, Pattern, Suppression};
 
 /// A parsed configuration file.
 #[derive(Debug, Default)]

@@ -20,10 +20,10 @@ use self::settings::{GivenSettings, KeptForTheProcess};
 pub(crate) use self::settings::{Mode, WithoutGpu};
 use self::variables::Variables;
 
+use crate::judge::suppressions::{Pattern, Suppression};
 use crate::judge::{Facts, Limits};
 use crate::ledger::Layer;
 use crate::options::{Allow, OnLeak, Options};
-use crate::suppressions::{Pattern, Suppression};
 use crate::workspace::Workspace;
 
 #[derive(Clone, Debug)]

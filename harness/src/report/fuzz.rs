@@ -6,8 +6,8 @@ use super::text::{self, Rendering};
 use super::{Sources, Style, Summary, headline, run_file};
 use crate::__fuzz::is_fit_to_print;
 use crate::call_site::{allocators, is_cudas_own, site_of};
+use crate::judge::suppressions::{self, Date, Pattern, Suppression};
 use crate::ledger::{Kind, Layer, Place};
-use crate::suppressions::{self, Date, Pattern, Suppression};
 use crate::units::total;
 
 /// Returns a leak whose backtrace has frames with these names, innermost first.

@@ -4,7 +4,7 @@ use super::check_report::{CheckStatus, Finding, FindingKind, Limit, Report};
 use super::escape;
 use super::summary::words;
 use crate::ledger::{Amount, Kind, Place};
-use crate::units::{amount, exact_size, listed, noun, quantity, total};
+use crate::units::{exact_size, listed, quantity, total};
 
 /// Returns a line such as `gpu leak: 2 allocations, 1.00 MiB on cuda:0, allocated at
 /// src/optim.rs:88`.
@@ -121,9 +121,9 @@ enum Sort {
 
 fn text(sort: Sort, place: Place, sum: Amount) -> String {
     let what = match sort {
-        Sort::Allocations => amount(sum, "allocation"),
+        Sort::Allocations => sum.text("allocation"),
         Sort::Reserve => format!("{} reserved", exact_size(sum.bytes)),
-        Sort::Handles(kind) => quantity(sum.count, noun(kind)),
+        Sort::Handles(kind) => quantity(sum.count, kind.noun()),
     };
     format!("{what} on {}", escape::name(&place.to_string()))
 }

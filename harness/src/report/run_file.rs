@@ -14,7 +14,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::check_report::Report;
-use crate::suppressions::Date;
+use crate::judge::suppressions::Date;
 use crate::units;
 
 /// The version of the format, which is raised when a reader of the old version would misunderstand

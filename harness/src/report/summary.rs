@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::check_report::{CheckStatus, Code, Finding, FindingKind, Reason, Report};
 use super::escape;
 use crate::ledger::Amount;
-use crate::units::{amount, count};
+use crate::units::count;
 
 /// How many checks have each status, and what else the summary reports.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -241,14 +241,11 @@ impl Summary {
             };
             lines.push(format!(
                 "{} by threads outside every check{advice}",
-                amount(self.unowned, "allocation")
+                self.unowned.text("allocation")
             ));
         }
         if self.allowed.count > 0 {
-            lines.push(format!(
-                "{} allowed to stay",
-                amount(self.allowed, "object")
-            ));
+            lines.push(format!("{} allowed to stay", self.allowed.text("object")));
         }
         for (note, times) in &self.notes {
             let times = if *times > 1 {

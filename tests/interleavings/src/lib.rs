@@ -23,6 +23,9 @@ mod ledger;
 #[path = "../../../harness/core/src/recursion_guard.rs"]
 mod recursion_guard;
 mod sync;
+#[expect(dead_code, unreachable_pub, reason = "as above")]
+#[path = "../../../harness/core/src/units.rs"]
+mod units;
 
 pub mod explore;
 pub mod scenarios;

@@ -3,8 +3,8 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Left};
-use gpu_leak_check::units;
 
 use crate::run::Run;
 
@@ -163,7 +163,7 @@ pub(super) enum Noun {
 
 impl Noun {
     fn add(&mut self, finding: &Finding) {
-        let noun = finding.resource.map_or("allocation", units::noun);
+        let noun = finding.resource.map_or("allocation", Kind::noun);
         *self = self.with(Self::One(noun));
     }
 

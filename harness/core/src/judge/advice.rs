@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::input::CheckInput;
+use super::suppressions::{Pattern, PatternKind, Suppression};
 use super::{CheckResult, judge};
 use crate::report::{
     CheckStatus, Confirmation, Finding, FindingKind, MeantToStay, Site, is_of_test,
 };
-use crate::suppressions::{Pattern, PatternKind, Suppression};
 use crate::units::total;
 
 /// Returns the options with which the check would have passed, or `None` if its findings cannot be

@@ -5,8 +5,8 @@
 use super::diff::Diff;
 use super::finding::{Found, of_group};
 use super::input::{CheckInput, Expect};
+use super::suppressions;
 use crate::report::{AllowedBy, Finding, FindingKind};
-use crate::suppressions;
 use crate::units::{exact_size, quantity, total};
 
 /// Returns the resources that are allowed to stay by the code that created them.

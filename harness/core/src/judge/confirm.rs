@@ -16,7 +16,7 @@ use super::input::CheckInput;
 use super::usage::{Amount, gains_always};
 use crate::ledger::StackId;
 use crate::report::{Confirmation, FindingKind};
-use crate::units::{amount, count, total};
+use crate::units::{count, total};
 
 /// How many times a check without `rounds` runs its body at most.
 pub(crate) const MAX_RUNS: usize = 3;
@@ -242,7 +242,7 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
         leaked.finding.notes.push(format!(
             "each later run left at least as much, but not always at the same call site; the last run \
              left {} in total",
-            amount(all, "object")
+            all.text("object")
         ));
     }
     leaked.records = group.kept_in_all().records;
@@ -318,7 +318,7 @@ fn by_class(
     if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
         leaked.finding.notes.push(format!(
             "each run left resources at a different call site; the last run left {}, mostly at {}",
-            amount(sum, "object"),
+            sum.text("object"),
             location(&input.names, other)
         ));
     }

@@ -65,10 +65,10 @@ fn note((call, failed): &(Call, Tally), input: &CheckInput) -> String {
     let (kind, error, stack) = *call;
     let Amount { count, bytes } = failed.amount;
     let wanted = match failed.each {
-        _ if kind.is_handle() => units::noun(kind).to_owned(),
-        Some(bytes) if count == 1 => units::memory(kind, bytes),
-        Some(bytes) => format!("{} each", units::memory(kind, bytes)),
-        None => format!("{} in all", units::memory(kind, bytes)),
+        _ if kind.is_handle() => kind.noun().to_owned(),
+        Some(bytes) if count == 1 => kind.memory(bytes),
+        Some(bytes) => format!("{} each", kind.memory(bytes)),
+        None => format!("{} in all", kind.memory(bytes)),
     };
     format!(
         "{} × {}: {wanted}, requested at {}",

@@ -19,7 +19,7 @@ use super::usage::Amount;
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedFree, Finding, FindingKind, PassageKind, Site, verbs};
-use crate::units::{memory, noun, quantity, total};
+use crate::units::{quantity, total};
 
 /// The largest number of call sites that a finding names for frees of an address inside a record.
 const MOST_INSIDE: usize = 3;
@@ -197,8 +197,8 @@ fn free_of(space: Space) -> Option<&'static str> {
 fn described(record: &Record) -> String {
     let made = &record.made;
     match made.kind.is_handle() {
-        true => quantity(1, noun(made.kind)),
-        false => memory(made.kind, made.bytes),
+        true => quantity(1, made.kind.noun()),
+        false => made.kind.memory(made.bytes),
     }
 }
 

@@ -11,6 +11,7 @@ use super::limits::{Limits, UsageOverBudget};
 use super::names::NameTable;
 use super::pairs;
 use super::segments::SegmentMap;
+use super::suppressions::{Date, Suppression};
 use super::trend::Trend;
 use super::usage::{Amount, LayerName, LayerUsage, Usage};
 use crate::ledger::event::{CuResult, Key, ThreadNumber};
@@ -18,7 +19,6 @@ use crate::ledger::{
     Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, StackId,
 };
 use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
-use crate::suppressions::{Date, Suppression};
 use crate::units::total;
 
 /// One check, from its first baseline to the end of its last run.

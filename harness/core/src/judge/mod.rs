@@ -34,6 +34,7 @@ mod segments;
 mod siblings;
 mod status;
 mod sums;
+pub mod suppressions;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -65,7 +66,6 @@ use self::diff::diff;
 use self::growth::FEWEST_ROUNDS;
 use crate::ledger::Layer;
 use crate::report::{CheckStatus, Code, Finding, Limit, PassageKind, Reason};
-use crate::units::amount;
 
 /// The result of a check.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         if !unjudged.is_zero() {
             notes.push(format!(
                 "not judged, because a free may have been missed: {} of the driver",
-                amount(unjudged, "resource")
+                unjudged.text("resource")
             ));
         }
         diff.allowed
@@ -263,13 +263,13 @@ fn notes(input: &CheckInput) -> Vec<String> {
         notes.push(format!(
             "{}, allocated before the test and freed during it: shown, but not offset against \
              leaks",
-            amount(first.freed_earlier, "object")
+            first.freed_earlier.text("object")
         ));
     }
     if first.handed_over.count != 0 {
         notes.push(format!(
             "{}, handed over during the test",
-            amount(first.handed_over, "object")
+            first.handed_over.text("object")
         ));
     }
     if input.runs.iter().any(|run| run.others.checks) && !first.live.is_empty() {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
-use crate::recursion_guard::lock_quietly;
+use super::quiet_lock::lock_quietly;
 use crate::sync::Mutex;
 
 use super::event::{Caller, Key, Record, ScopeId, StackId};

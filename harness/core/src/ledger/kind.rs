@@ -1,5 +1,6 @@
 //! The kind of a resource: a kind of memory, or a kind of handle.
 
+use crate::units::exact_size;
 use serde::{Deserialize, Serialize};
 
 /// A resource of this kind is freed when its context ends.
@@ -49,7 +50,22 @@ macro_rules! kinds {
                 }
             }
 
-            /// Whether a resource of this kind is freed when its context ends.
+            /// Returns the description of memory of this kind: `4.00 KiB of linear memory`.
+    pub fn memory(self, bytes: u64) -> String {
+        format!("{} of {} memory", exact_size(bytes), self.name())
+    }
+
+    /// Returns the noun for one resource: `allocation`, `stream`.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::GraphHandle => "graph",
+            Self::ExternalMemory => "external memory object",
+            kind if kind.is_handle() => kind.name(),
+            _ => "allocation",
+        }
+    }
+
+    /// Whether a resource of this kind is freed when its context ends.
             pub(super) const fn ends_with_context(self) -> bool {
                 match self {
                     $(Self::$kind => $ends,)*

@@ -15,7 +15,7 @@ use self::flow::Flow;
 pub use self::reading::{GraphUsage, InTurn, Lifetime, MeterReading, SiteUsage};
 use super::event::{Record, ScopeId};
 use super::name::{Layer, Place};
-use crate::recursion_guard::{QuietLock, lock_quietly};
+use super::quiet_lock::{QuietLock, lock_quietly};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 

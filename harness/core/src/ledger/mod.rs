@@ -15,6 +15,7 @@ mod kind;
 mod meter;
 mod name;
 mod physical;
+mod quiet_lock;
 mod scopes;
 pub mod script;
 mod shard;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::recursion_guard::lock_quietly;
+use super::quiet_lock::lock_quietly;
 use crate::sync::Mutex;
 
 use rustc_hash::FxHashMap;

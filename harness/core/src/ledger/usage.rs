@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::Creation;
 use super::name::{Layer, Place};
+use crate::units::{exact_size, quantity};
 
 /// A group of resources that is counted together: the bytes of a layer at a place, or the handles
 /// that belong to a place.
@@ -75,6 +76,12 @@ impl Amount {
             count: self.count.saturating_sub(other.count),
             bytes: self.bytes.saturating_sub(other.bytes),
         }
+    }
+
+    /// Returns the number with its noun, and the size: `2 allocations, 1.00 MiB`.
+    pub fn text(self, noun: &str) -> String {
+        let (count, bytes) = (quantity(self.count, noun), exact_size(self.bytes));
+        format!("{count}, {bytes}")
     }
 
     /// Whether both numbers are 0.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place};
-use crate::units::{amount, count, exact_size, listed, noun, quantity, with_size};
+use crate::units::{count, exact_size, listed, quantity, with_size};
 
 /// Formats as one line: the kind of the finding, its subject, the device and the call site.
 ///
@@ -61,12 +61,12 @@ impl Finding {
         }
         let Some(kind) = self.resource else {
             if self.failed.is_some() {
-                return amount(self.amount(), "object");
+                return self.amount().text("object");
             }
             return format!("{} reserved by {}", exact_size(self.bytes), allocator(self));
         };
         if kind.is_handle() {
-            return with_size(quantity(self.count, noun(kind)), self.bytes);
+            return with_size(quantity(self.count, kind.noun()), self.bytes);
         }
         let memory = memory(kind, self.layer, self.place);
         match (self.bytes, self.count, self.each) {
@@ -78,7 +78,7 @@ impl Finding {
             (_, many, Some(each)) => format!("{} × {} {memory}", count(many), exact_size(each)),
             (_, _, None) => match self.sizes_that_differ() {
                 Some(sizes) => format!("{sizes} {memory}"),
-                None => format!("{} {memory}", amount(self.amount(), "allocation")),
+                None => format!("{} {memory}", self.amount().text("allocation")),
             },
         }
     }
@@ -185,7 +185,7 @@ impl Consequence {
 
 fn several(kind: Kind, count: u64) -> String {
     match kind {
-        kind if kind.is_handle() => quantity(count, noun(kind)),
+        kind if kind.is_handle() => quantity(count, kind.noun()),
         Kind::Block => quantity(count, "allocation"),
         kind => format!(
             "{} of {} memory",

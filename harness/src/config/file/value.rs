@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, Visitor};
 use toml::value::Datetime;
 use wildmatch::WildMatch;
 
-use crate::suppressions::Date;
+use crate::judge::suppressions::Date;
 
 /// The name of a layer. It is never freed, because the file is read only once per process.
 #[derive(Clone, Copy, Debug)]

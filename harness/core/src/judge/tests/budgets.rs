@@ -1,12 +1,12 @@
 //! Tests of limits, tolerances and resources that may stay.
 
 use super::body::{Run, check, gpu, rounds, site, usage};
+use crate::judge::suppressions::{Pattern, Suppression};
 use crate::judge::{
     Expect, LayerName, LayerUsage, Untraced, UsageOverBudget, meant_to_stay, needs_another_run,
 };
 use crate::ledger::{InTurn, Kind, Layer, Place, PoolName, StackId};
 use crate::report::{Code, Limit, Reason};
-use crate::suppressions::{Pattern, Suppression};
 
 /// Makes a run exceed a limit of 100.
 fn exceed<'a>(run: &'a mut Run<'_>, limit: Limit, reached: u64) -> &'a mut UsageOverBudget {

@@ -1,8 +1,8 @@
 use super::flow::MAX_LIFETIMES;
 use super::{InTurn, Layer, Lifetime, MeterReading, Meters, Place, Record, ScopeId, SiteUsage};
 use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, ThreadNumber};
+use crate::ledger::quiet_lock::lock_quietly;
 use crate::ledger::{Kind, StackId};
-use crate::recursion_guard::lock_quietly;
 
 /// Returns the record that the event `at` allocated.
 fn record(at: u64, scope: u32, stack: u32, bytes: u64) -> Record {

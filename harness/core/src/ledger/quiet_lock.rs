@@ -1,0 +1,31 @@
+//! Locks of the ledger's parts. An event that the holder of such a lock caused would wait for it
+//! forever, so the recursion guard is held as well.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::recursion_guard::{RecursionGuard, quiet};
+use crate::sync::{Mutex, MutexGuard, locked};
+
+/// The lock of a mutex, and the guard, which is released after the lock.
+#[derive(Debug)]
+pub(super) struct QuietLock<'a, T>(MutexGuard<'a, T>, RecursionGuard);
+
+impl<T> Deref for QuietLock<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for QuietLock<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// Takes the guard and then locks `mutex`.
+pub(super) fn lock_quietly<T>(mutex: &Mutex<T>) -> QuietLock<'_, T> {
+    let quiet = quiet();
+    QuietLock(locked(mutex), quiet)
+}
