@@ -60,7 +60,7 @@ impl Ledger {
     }
 
     /// Begins a log of every allocation and free in this process. The peaks are computed from this
-    /// log, which [`Meters::end_log`] ends.
+    /// log, which `Meters::end_log` ends.
     pub fn begin_log(&self, scope: ScopeId) {
         let _quiet = quiet();
         let all = self.table.lock_all();
