@@ -38,10 +38,9 @@ pub mod registry;
 pub mod report;
 mod workspace;
 
-use gpu_leak_core::judge::{self, suppressions};
 #[doc(hidden)]
 pub use gpu_leak_core::units;
-use gpu_leak_core::{call_site, recursion_guard, sync};
+use gpu_leak_core::{call_site, judge, recursion_guard, sync};
 
 pub use check::{
     Check, Entered, Instrument, Instrumented, OpenScope, Scope, Snapshot, assert_no_growth,
