@@ -438,6 +438,16 @@ fn objects() -> DriverObjects {
 }
 
 const NAMES: NameRules = NameRules {
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    file: crate::device::mapped::file,
+    #[cfg(not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )))]
+    file: |_| None,
     is_vendor_library: report::is_cuda_library,
     is_vendor_function: report::is_cuda_function,
     is_known_library: libraries::is_known_library,

@@ -160,6 +160,7 @@ pub(super) mod tests {
 
     /// The harness's rules, as far as these tests need them.
     pub(in crate::glibc) const RULES: NameRules = NameRules {
+        file: |path| Some(std::fs::read(path).ok()?.leak()),
         is_vendor_library: |name| name.starts_with("libcuda"),
         is_vendor_function: |name| name.starts_with("cuda"),
         is_known_library: |_| false,

@@ -384,8 +384,10 @@ fn module(
     budget: Budget,
 ) -> Option<Module> {
     let image = image(path, names, budget)?;
-    let first = parts.first()?;
-    let bias = image.bias(first.offset, first.addresses().start)?;
+    // The file may also be mapped as data, at a lower address.
+    let code = parts.iter().position(|part| part.executable)?;
+    let mut before_code = parts[..=code].iter().rev();
+    let bias = before_code.find_map(|part| image.bias(part.offset, part.addresses().start))?;
     let code = parts.iter().filter(|part| part.executable);
     Some(Module {
         image,
