@@ -101,8 +101,8 @@ fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemF
     let case = case_name(&function);
     let test = test_attribute(requeued, &function);
     let wrapper = wrapper(&test, &paths.private("run"), paths, &function, &case);
-    let register = paths.private("register");
-    let register = quote!(#register!(#case););
+    let submit = paths.private("submit");
+    let register = quote!(#submit!(&#case););
     let name = printed(&function.sig.ident);
     let path = paths.private("path");
     let path = quote!(#path!(#name));
