@@ -118,10 +118,7 @@ impl Run {
             readings::restart_most_reserved();
         }
         let others = ProcessAtBegin::now(turn);
-        let baseline = match others.is_alone() {
-            true => readings::read(),
-            false => readings::read_beside_others(None),
-        };
+        let baseline = readings::read(!others.is_alone(), None);
         let segments = readings::segments();
         let open = Open::new(confirms);
         for scope in earlier.0 {
@@ -242,10 +239,7 @@ impl Run {
         broken: Option<ContextError>,
         end: &Ended,
     ) -> RunInput {
-        let usage = match others.may_have_moved_sums() {
-            true => readings::read_beside_others(Some(&self.baseline)),
-            false => readings::read(),
-        };
+        let usage = readings::read(others.may_have_moved_sums(), Some(&self.baseline));
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());
         let mut input = RunInput {

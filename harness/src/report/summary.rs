@@ -133,9 +133,9 @@ impl Summary {
         listed.map(|(_, text)| text.as_str()).collect()
     }
 
-    /// Adds `count` allocations of `bytes` in total that belong to no check.
-    pub fn add_unowned(&mut self, count: u64, bytes: u64) {
-        self.unowned = self.unowned.plus(Amount { count, bytes });
+    /// Adds allocations that belong to no check.
+    pub fn add_unowned(&mut self, unowned: Amount) {
+        self.unowned = self.unowned.plus(unowned);
     }
 
     /// Adds a thread that ran outside every check and created something. The thread of a test has
