@@ -140,7 +140,6 @@ fn header() -> RecordingHeader {
 }
 
 /// A recording in progress.
-#[derive(Debug)]
 pub(crate) struct Recorder {
     path: PathBuf,
     state: Mutex<RecorderState>,

@@ -17,7 +17,6 @@ use crate::report::check_report::{CheckStatus, Report};
 use crate::sync::{Mutex, locked};
 
 /// An assertion that has failed.
-#[derive(Debug)]
 struct Failed {
     id: FailureId,
     /// The scope of the check in which the assertion failed.

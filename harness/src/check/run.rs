@@ -88,7 +88,6 @@ pub(crate) struct Ended {
 }
 
 /// What must be read before caches are emptied.
-#[derive(Debug)]
 struct BodyEnd {
     at: u64,
     reserved: Usage,

@@ -50,7 +50,6 @@ pub(super) struct Heap {
 }
 
 /// The memory in which a block that contains a certain address can be.
-#[derive(Debug)]
 struct Around {
     region: Range<u64>,
     /// The part of `region` that contains blocks without separate mappings. Regions may be

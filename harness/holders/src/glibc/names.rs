@@ -20,7 +20,6 @@ const ALLOCATORS: [&str; 8] = [
 ];
 
 /// A crate's name in the forms that it takes at the beginning of symbols.
-#[derive(Debug)]
 pub(super) struct CrateName {
     /// `9catalogue`
     counted: String,

@@ -99,7 +99,6 @@ impl Outcome {
 }
 
 /// A search in progress.
-#[derive(Debug)]
 pub(super) struct Search<'a, M> {
     pub(super) pages: &'a mut Pages<M>,
     pub(super) heap: &'a Heap,
@@ -136,7 +135,6 @@ struct Met {
 }
 
 /// A block to be searched.
-#[derive(Debug)]
 struct PendingBlock {
     addresses: Range<u64>,
     place: usize,

@@ -16,7 +16,6 @@ use crate::report::run_file::{Late, Record};
 use crate::sync::{Mutex, locked};
 
 /// A check that has found leaks.
-#[derive(Debug)]
 struct Leaked {
     test: String,
     file: String,
