@@ -304,7 +304,7 @@ mod tests {
     fn output_between_the_two_lines_is_the_test_s_own() {
         let mut between = Between::new("7-1");
         let head = format!("test a ... {}\n", first_line("7-1"));
-        let carried = r#"{"how":"Passed","summary":{"statuses":{},"named":{},"reasons":[],"unowned":{"count":0,"bytes":0},"allowed":{"count":0,"bytes":0},"notes":[]}}"#;
+        let carried = r#"{"how":"Passed","summary":{"statuses":{},"listed":[],"reasons":[],"unowned":{"count":0,"bytes":0},"allowed":{"count":0,"bytes":0},"notes":[]}}"#;
         let tail = format!("no end of line{}{carried}\n", last_line("7-1"));
         let lines = ["\n", "running 1 test\n", &head, "own\n", &tail, "ok\n"];
         let own: Vec<_> = lines.iter().filter_map(|line| between.own(line)).collect();
