@@ -163,14 +163,6 @@ enum RecordingOutput {
     GaveUp(Option<String>),
 }
 
-impl std::fmt::Debug for RecorderState {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("RecorderState")
-            .field("order", &self.order)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Recorder {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
