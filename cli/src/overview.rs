@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use gpu_leak_check::ledger::Amount;
 use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::check_report::{
     CheckStatus, Figure, Finding, Limit, Outcome, Peak as LivePeak, Report, Site,
@@ -85,7 +86,10 @@ impl<'run> Overview<'run> {
         let mut summary = Summary::default();
         run.reports().for_each(|report| summary.add(report));
         for unowned in run.unowned() {
-            summary.add_unowned(unowned.count, unowned.bytes);
+            summary.add_unowned(Amount {
+                count: unowned.count,
+                bytes: unowned.bytes,
+            });
         }
         for (_, thread) in run.unchecked() {
             summary.add_unchecked(thread);

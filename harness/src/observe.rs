@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::capture;
 use crate::exit;
-use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
+use crate::ledger::event::{ContextUid, Creation, Event, Key, Space};
 use crate::ledger::{self, Kind, Layer, Place};
 use crate::recursion_guard::{RecursionGuard, quiet, try_quiet};
 use crate::sync::{Mutex, OnceLock, locked};
@@ -222,11 +222,7 @@ pub(crate) fn freed(
         key: key(source, layer, place(), address),
         caller: capture::freeing_caller(),
     }) {
-        ledger.apply(&Event::FreeEnded {
-            ticket,
-            error: 0,
-            stack: StackId::default(),
-        });
+        ledger.apply(&capture::free_ended(ticket, 0));
     }
 }
 

@@ -10,10 +10,9 @@ pub use crate::check::{run_program, run_test as run};
 pub use crate::ledger::Kind;
 pub use crate::options::{Allow, Expect, OnLeak, Options, UncheckedIf};
 pub use crate::origin;
-pub use crate::probe::RegisteredProbe;
-pub use crate::registry::{Registered, RegisteredWarmup, Warmup};
-pub use crate::{path, program, register, register_warmup};
-pub use inventory;
+pub use crate::registry::Warmup;
+pub use crate::{path, program};
+pub use inventory::submit;
 // With these names, an expansion does not pick up a user's own items that have the same names.
 pub use std::option::Option::{None, Some};
 pub use std::process::ExitCode;
@@ -71,22 +70,4 @@ pub const fn program_name(binary: Option<&'static str>, root: &'static str) -> &
         Some(name) => name,
         None => root,
     }
-}
-
-/// Adds a static [`Warmup`] to the registry.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! register_warmup {
-    ($warmup:ident) => {
-        $crate::__private::inventory::submit!($crate::__private::RegisteredWarmup(&$warmup));
-    };
-}
-
-/// Adds a static [`Case`] to the registry.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! register {
-    ($case:ident) => {
-        $crate::__private::inventory::submit!($crate::__private::Registered(&$case));
-    };
 }

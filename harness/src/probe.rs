@@ -88,19 +88,7 @@ pub trait Probe: Sync {
     fn empty_cache(&self, place: Place);
 }
 
-/// A probe that has been registered.
-#[doc(hidden)]
-pub struct RegisteredProbe(pub &'static dyn Probe);
-
-impl std::fmt::Debug for RegisteredProbe {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_tuple("RegisteredProbe")
-            .field(&self.0.name())
-            .finish()
-    }
-}
-
-inventory::collect!(RegisteredProbe);
+inventory::collect!(&'static dyn Probe);
 
 /// Registers a [`Probe`] for the life of the program.
 ///
@@ -124,15 +112,13 @@ inventory::collect!(RegisteredProbe);
 #[macro_export]
 macro_rules! probe {
     ($probe:expr) => {
-        $crate::__private::inventory::submit! { $crate::__private::RegisteredProbe($probe) }
+        $crate::__private::submit! { $probe as &'static dyn $crate::probe::Probe }
     };
 }
 
 /// Returns the registered probes, ordered by name.
 pub(crate) fn all() -> Vec<&'static dyn Probe> {
-    let mut probes: Vec<_> = inventory::iter::<RegisteredProbe>()
-        .map(|entry| entry.0)
-        .collect();
+    let mut probes: Vec<_> = inventory::iter::<&dyn Probe>().copied().collect();
     probes.sort_by_key(|probe| probe.name());
     probes
 }

@@ -14,12 +14,7 @@
 
 use crate::case::Case;
 
-/// A test that has been registered.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Registered(pub &'static Case);
-
-inventory::collect!(Registered);
+inventory::collect!(&'static Case);
 
 /// A function that runs before the first check of a process.
 #[derive(Clone, Copy, Debug)]
@@ -30,18 +25,11 @@ pub struct Warmup {
     pub run: fn(),
 }
 
-/// A warm-up that has been registered.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct RegisteredWarmup(pub &'static Warmup);
-
-inventory::collect!(RegisteredWarmup);
+inventory::collect!(&'static Warmup);
 
 /// Returns all warm-ups, ordered by path, which is the order in which they run.
 pub fn warmups() -> Vec<&'static Warmup> {
-    let mut warmups: Vec<_> = inventory::iter::<RegisteredWarmup>()
-        .map(|entry| entry.0)
-        .collect();
+    let mut warmups: Vec<_> = inventory::iter::<&Warmup>().copied().collect();
     warmups.sort_by_key(|warmup| warmup.path);
     warmups
 }
@@ -49,9 +37,7 @@ pub fn warmups() -> Vec<&'static Warmup> {
 /// Returns all tests, ordered by path, because the order in which tests are registered is not
 /// defined.
 pub fn cases() -> Vec<&'static Case> {
-    let mut cases: Vec<_> = inventory::iter::<Registered>()
-        .map(|entry| entry.0)
-        .collect();
+    let mut cases: Vec<_> = inventory::iter::<&Case>().copied().collect();
     cases.sort_by_key(|case| case.path);
     cases
 }

@@ -87,57 +87,57 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
         return Ok(function.into_token_stream());
     }
     input::check(&function)?;
-    if input::is_program(&function, &requeued) {
-        input::check_program(&function, &args, &requeued)?;
-        return Ok(checked_program(&args, &requeued, &paths, function));
+    let is_program = input::is_program(&function, &requeued);
+    match is_program {
+        true => input::check_program(&function, &args, &requeued)?,
+        false => input::check_test(&function, &requeued)?,
     }
-    input::check_test(&function, &requeued)?;
-    Ok(checked_test(&args, &requeued, &paths, function))
+    Ok(checked(is_program, &args, &requeued, &paths, function))
 }
 
-/// Expands to the wrapper that libtest runs, and one item with the body and the facts about it.
-/// They are separate because a build without libtest deletes the wrapper.
-fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemFn) -> TokenStream {
-    let case = case_name(&function);
-    let test = test_attribute(requeued, &function);
-    let wrapper = wrapper(&test, &paths.private("run"), paths, &function, &case);
-    let register = paths.private("register");
-    let register = quote!(#register!(#case););
-    let name = printed(&function.sig.ident);
-    let path = paths.private("path");
-    let path = quote!(#path!(#name));
-    let case = case_item(&path, &register, args, requeued, paths, function);
-    quote! {
-        #wrapper
-        #[cfg(test)]
-        #case
-    }
-}
-
-/// Expands to a program's `main`, and one item with its body and the facts about it. The `main` is
-/// not registered as a test: libtest ignores it, and without libtest, the program runs it.
-fn checked_program(
+/// Expands to the wrapper that libtest runs, or to a program's `main`, and one item with the body
+/// and the facts about it. They are separate because a build without libtest deletes the wrapper.
+/// A `main` is not registered as a test: libtest ignores it, and without libtest, the program runs
+/// it.
+fn checked(
+    is_program: bool,
     args: &Args,
     requeued: &Requeued,
     paths: &Paths,
     function: ItemFn,
 ) -> TokenStream {
     let case = case_name(&function);
-    let run = paths.private("run_program");
-    let wrapper = wrapper(&TokenStream::new(), &run, paths, &function, &case);
-    let program = paths.private("program");
-    let program = quote!(#program!());
-    let case = case_item(
-        &program,
-        &TokenStream::new(),
-        args,
-        requeued,
-        paths,
-        function,
-    );
+    let (test, run, path, only_in_tests, register);
+    if is_program {
+        let program = paths.private("program");
+        (run, path) = (paths.private("run_program"), quote!(#program!()));
+        (test, only_in_tests, register) = Default::default();
+    } else {
+        let name = printed(&function.sig.ident);
+        let (of_module, submit) = (paths.private("path"), paths.private("submit"));
+        (run, path) = (paths.private("run"), quote!(#of_module!(#name)));
+        test = test_attribute(requeued, &function);
+        only_in_tests = quote!(#[cfg(test)]);
+        register = quote!(#submit!(&#case););
+    }
+    let wrapper = wrapper(&test, &run, paths, &function, &case);
+    let type_ = paths.private("Case");
+    let new = new_case(&path, paths, &function);
+    let facts = facts(args, requeued, paths, &function);
+    let value = if facts.is_empty() {
+        new
+    } else {
+        quote!(#type_ { #(#facts,)* ..#new })
+    };
+    let body = body(function);
     quote! {
         #wrapper
-        #case
+        #only_in_tests
+        static #case: #type_ = {
+            #body
+            #register
+            #value
+        };
     }
 }
 
@@ -147,33 +147,6 @@ fn case_name(function: &ItemFn) -> Ident {
         function.sig.ident.unraw(),
         span = Span::call_site()
     )
-}
-
-fn case_item(
-    path: &TokenStream,
-    register: &TokenStream,
-    args: &Args,
-    requeued: &Requeued,
-    paths: &Paths,
-    function: ItemFn,
-) -> TokenStream {
-    let case = case_name(&function);
-    let type_ = paths.private("Case");
-    let new = new_case(path, paths, &function);
-    let facts = facts(args, requeued, paths, &function);
-    let value = if facts.is_empty() {
-        new
-    } else {
-        quote!(#type_ { #(#facts,)* ..#new })
-    };
-    let body = body(function);
-    quote! {
-        static #case: #type_ = {
-            #body
-            #register
-            #value
-        };
-    }
 }
 
 /// Returns the attribute that makes the wrapper a test.

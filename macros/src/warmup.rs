@@ -50,13 +50,13 @@ fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let paths = Paths::new(args.library.as_ref());
     let hook = paths.private("Warmup");
     let path = paths.private("path");
-    let submit = paths.private("register_warmup");
+    let submit = paths.private("submit");
     Ok(quote! {
         #function
         static #static_: #hook = #hook {
             path: #path!(#printed),
             run: #name,
         };
-        #submit!(#static_);
+        #submit!(&#static_);
     })
 }

@@ -255,9 +255,11 @@ pub struct Program<'a> {
     pub waiting_stack: fn(WaitingThread, &mut dyn FnMut(u64) -> Option<u64>) -> ReturnAddresses,
 }
 
-/// Classifies libraries, functions and variables by name.
+/// Reads libraries, and classifies them, their functions and their variables by name.
 #[derive(Clone, Copy, Debug)]
 pub struct NameRules {
+    /// Returns the contents of a file, which are mapped for the life of the process.
+    pub file: fn(&Path) -> Option<&'static [u8]>,
     /// Whether a library with this file name belongs to the GPU vendor. The tables of such
     /// libraries contain every address.
     pub is_vendor_library: fn(&str) -> bool,

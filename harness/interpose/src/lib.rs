@@ -56,5 +56,5 @@ pub use interface::{
     OnLookup, Reach, Registration, Slot, Trampoline, Trampolines, WatchedFunction, function,
 };
 #[cfg(target_os = "linux")]
-pub use loader::{object_changes, segments, symbol_of, visit_objects, while_open};
+pub use loader::{object_changes, object_name, segments, symbol_of, visit_objects, while_open};
 pub use threads::{inherits, token};

@@ -36,6 +36,16 @@ pub fn object_changes() -> (u64, u64) {
     changes
 }
 
+/// Returns the name of a visited object's file; empty for the program itself.
+pub fn object_name(object: &libc::dl_phdr_info) -> &CStr {
+    match object.dlpi_name.is_null() {
+        true => c"",
+        // SAFETY: the name that the loader has for an object ends with a zero byte and does not
+        // change during the visit.
+        false => unsafe { CStr::from_ptr(object.dlpi_name) },
+    }
+}
+
 /// Returns the type, the flags and the addresses of each program header of a visited object.
 pub fn segments(object: &libc::dl_phdr_info) -> impl Iterator<Item = (u32, u32, Range<usize>)> {
     // SAFETY: the loader passes the object's own program headers.

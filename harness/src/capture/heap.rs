@@ -141,7 +141,6 @@ thread_local! {
 
 /// A guard: while it exists, this thread's blocks count as the harness's own and are not reported
 /// as holders.
-#[derive(Debug)]
 pub(crate) struct Unnoted(PhantomData<*const ()>);
 
 /// Begins the harness's own work.

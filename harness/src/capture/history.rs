@@ -25,7 +25,6 @@ const NO_ERA: u32 = u32::MAX;
 
 /// The eras, which are never removed. An era shares most of its modules with the previous era, so
 /// it takes less memory than a new backtrace.
-#[derive(Debug)]
 struct History {
     /// The loader's counts when the last era began.
     changes: Option<Changes>,

@@ -23,7 +23,7 @@ pub(crate) use unwind::{trace, walk_waiting};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ledger;
-use crate::ledger::event::{Caller, ScopeId, StackId};
+use crate::ledger::event::{Caller, CuResult, Event, ScopeId, StackId, Ticket};
 use crate::recursion_guard::quiet;
 
 /// Returns the caller, with a backtrace.
@@ -69,6 +69,20 @@ pub(crate) fn freeing_caller() -> Caller {
             ..caller
         },
         false => caller,
+    }
+}
+
+/// Returns the end of a free. A backtrace costs more than everything else in a free, and a free
+/// that succeeds does not need one.
+pub(crate) fn free_ended(ticket: Ticket, error: CuResult) -> Event {
+    let stack = match error {
+        0 => StackId::default(),
+        _ => stack(),
+    };
+    Event::FreeEnded {
+        ticket,
+        error,
+        stack,
     }
 }
 

@@ -174,7 +174,7 @@ fn is_left_out(case: &Case, settings: &CheckSettings) -> bool {
     let may_skip = settings.policy.without_gpu == WithoutGpu::Skip;
     let skip = settings.test.needs_gpu && may_skip && blind::no_gpu();
     if skip {
-        exit_summary::skipped(case.name());
+        exit_summary::change(|summary| summary.add_skipped(case.name()));
     }
     skip
 }
@@ -184,7 +184,8 @@ fn is_unchecked(case: &Case) -> bool {
     case.options.unchecked_if.is_some_and(|unchecked| {
         let holds = (unchecked.condition)();
         if holds {
-            exit_summary::unchecked(case.name(), unchecked.reason);
+            let note = format!("{} is unchecked: {}", case.name(), unchecked.reason);
+            exit_summary::change(|summary| summary.note(&note));
         }
         holds
     })

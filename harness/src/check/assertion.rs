@@ -17,7 +17,6 @@ use crate::report::check_report::{CheckStatus, Report};
 use crate::sync::{Mutex, locked};
 
 /// An assertion that has failed.
-#[derive(Debug)]
 struct Failed {
     id: FailureId,
     /// The scope of the check in which the assertion failed.
@@ -82,21 +81,15 @@ pub(crate) fn take_over(
     let Some(assertion) = own.into_iter().find(|it| Some(it.id) == id) else {
         return;
     };
-    let Report {
-        test,
-        status,
-        findings,
-        reason,
-        ..
-    } = assertion.report;
-    if matches!(status, CheckStatus::Clean) {
+    let inside = assertion.report;
+    if inside.status == CheckStatus::Clean {
         return;
     }
-    report.status = status;
-    report.reason = reason;
-    report.failed_inside = Some(test);
+    report.status = inside.status;
+    report.reason = inside.reason;
+    report.failed_inside = Some(inside.test);
     // If the assertion's report is itself in the run file, its findings are not repeated.
     if !assertion.is_filed {
-        report.findings.splice(0..0, findings);
+        report.findings.splice(0..0, inside.findings);
     }
 }

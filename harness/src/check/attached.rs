@@ -10,7 +10,6 @@
 //! process exit it can no longer do so. Nor should the harness make someone else's program wait for
 //! its devices.
 
-use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -61,16 +60,6 @@ pub enum Cause {
     Signal(String),
     /// The process has begun to exit.
     Exit,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tick => out.write_str("tick"),
-            Self::Signal(name) => out.write_str(name),
-            Self::Exit => out.write_str("exit"),
-        }
-    }
 }
 
 /// The check of this process, which has already begun.
@@ -212,12 +201,16 @@ impl Attached {
         let report = session.preview(run, cause == Cause::Tick && !shuts_down);
         let taken = session.snapshots();
         let report = self.with_notes(report, &state.notes, taken);
-        let line = match &cause {
-            Cause::Signal(name) => Some(format!("at {name}: {}", headline(&report))),
-            Cause::Tick | Cause::Exit => None,
+        let (cause, line) = match cause {
+            Cause::Signal(name) => {
+                let line = format!("at {name}: {}", headline(&report));
+                (name, Some(line))
+            }
+            Cause::Tick => ("tick".to_owned(), None),
+            Cause::Exit => ("exit".to_owned(), None),
         };
         Sink::global().snapshot(&ProcessSnapshot {
-            cause: cause.to_string(),
+            cause,
             after_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
             report,
         });

@@ -49,7 +49,7 @@ pub fn memory_allocated(place: Place) -> u64 {
 #[must_use]
 pub fn memory_reserved(place: Place) -> u64 {
     let inside: u64 = probes_at(place).map(|probe| probe.reserved(place)).sum();
-    let layers = readings::read().layers;
+    let layers = readings::read(false, None).layers;
     let pools = layers
         .iter()
         .filter(|layer| layer.place == place && matches!(layer.name, LayerName::Pool(_)));
@@ -71,7 +71,7 @@ pub fn memory_reserved(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn max_memory_allocated(place: Place) -> u64 {
-    let layers = readings::read().layers;
+    let layers = readings::read(false, None).layers;
     let at_place = || layers.iter().filter(|layer| layer.place == place);
     let is_probed = |name: &LayerName| matches!(name, LayerName::Probe(_));
     let has_probe = at_place().any(|layer| is_probed(&layer.name));
@@ -89,7 +89,7 @@ pub fn max_memory_allocated(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn memory_summary() -> String {
-    let usage = readings::read();
+    let usage = readings::read(false, None);
     let input = input_of(RunInput {
         baseline: usage.clone(),
         end: usage,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use gpu_leak_holders::{
-    Answer, DriverObjects, Hidden, Mapping, NameRules, Program, Root, RootKind, Target, Unknown,
+    Answer, DriverObjects, Hidden, Mapping, NameRules, Program, RootKind, Target, Unknown,
     enclosing, find, nearest,
 };
 use gpu_leak_interpose::MarkedThread;
@@ -438,6 +438,16 @@ fn objects() -> DriverObjects {
 }
 
 const NAMES: NameRules = NameRules {
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    file: crate::loader::mapped::file,
+    #[cfg(not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )))]
+    file: |_| None,
     is_vendor_library: report::is_cuda_library,
     is_vendor_function: report::is_cuda_function,
     is_known_library: libraries::is_known_library,
@@ -492,37 +502,26 @@ fn holder(
     started: &FxHashMap<u32, MarkedThread>,
     test: &str,
 ) -> Holder {
-    let gpu_leak_holders::Holder {
-        root,
-        blocks,
-        path,
-        used_at,
-        waits_at,
-    } = holder;
-    let Root {
-        kind,
-        name,
-        thread,
-        thread_id,
-        module,
-    } = root;
-    let started = thread_id.and_then(|id| started.get(&id));
+    let root = holder.root;
+    let started = root.thread_id.and_then(|id| started.get(&id));
     let line = |site: Site| Some(site.user_frame()?.shown());
     let marked = |mark: u64| {
         let stack = u32::try_from(mark).ok().filter(|stack| *stack != 0)?;
         line(site(StackId(stack)))
     };
-    let waits_at: Vec<usize> = waits_at.into_iter().map(|it| it as usize).collect();
+    let waits_at: Vec<usize> = holder.waits_at.into_iter().map(|it| it as usize).collect();
     Holder {
         root: HolderRoot {
-            kind: match kind {
+            kind: match root.kind {
                 RootKind::Static => HolderKind::Static,
                 RootKind::ThreadLocal => HolderKind::ThreadLocal,
                 RootKind::Stack => HolderKind::Stack,
             },
-            name,
-            thread: thread.and_then(|name| thread_name(name, started.is_some(), test)),
-            used_in: shown(&used_in(used_at.as_deref().unwrap_or_default())),
+            name: root.name,
+            thread: root
+                .thread
+                .and_then(|name| thread_name(name, started.is_some(), test)),
+            used_in: shown(&used_in(holder.used_at.as_deref().unwrap_or_default())),
             started_in: started.and_then(|thread| marked(thread.started)),
             detached_in: started.and_then(|thread| marked(thread.detached)),
             waits_in: line(symbols::site(
@@ -530,10 +529,10 @@ fn holder(
                 Kind::Block,
                 &observe::own_sources(),
             )),
-            module,
+            module: root.module,
         },
-        blocks,
-        allocated_in: shown(&known.allocated_in(&path)),
+        blocks: holder.blocks,
+        allocated_in: shown(&known.allocated_in(&holder.path)),
     }
 }
 

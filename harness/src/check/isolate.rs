@@ -26,7 +26,6 @@ use crate::capture::record;
 use crate::case::Case;
 use crate::exec_settings;
 use crate::exit;
-use crate::judge::Amount;
 use crate::report::check_report::{CheckStatus, Code, Outcome, Reason, Report};
 use crate::report::{Sink, Summary, headline};
 use crate::sync::{Mutex, locked};
@@ -78,7 +77,7 @@ pub(crate) fn run(case: &Case) -> ExitCode {
         Ran {
             ended: Some(ended), ..
         } => {
-            exit_summary::merge(&ended.summary);
+            exit_summary::change(|summary| summary.merge(&ended.summary));
             match ended.how {
                 How::Passed => ExitCode::SUCCESS,
                 How::Failed => ExitCode::FAILURE,
@@ -93,7 +92,7 @@ pub(crate) fn run(case: &Case) -> ExitCode {
         ),
         Ran { status, .. } => {
             let report = aborted(case, status);
-            exit_summary::add(&report, Amount::default());
+            exit_summary::change(|summary| summary.add(&report));
             outcome::fail(case, headline(&report), &outcome::story(&report))
         }
     }
@@ -128,7 +127,7 @@ fn follow(mut child: Child, permit: &str) -> io::Result<Ran> {
     let seen = Arc::clone(&between);
     let errors_over = beside(move || {
         each_line(stderr, |line| {
-            print_error(line);
+            outcome::tell(line.trim_end_matches('\n'));
             true
         });
     })?;
@@ -190,14 +189,6 @@ fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str) -> bool) {
 )]
 fn print_output(text: &str) {
     print!("{text}");
-}
-
-#[expect(
-    clippy::print_stderr,
-    reason = "libtest captures it and shows it with the test"
-)]
-fn print_error(text: &str) {
-    eprint!("{text}");
 }
 
 /// Finds the test's own output between the child's two lines.
@@ -313,7 +304,7 @@ mod tests {
     fn output_between_the_two_lines_is_the_test_s_own() {
         let mut between = Between::new("7-1");
         let head = format!("test a ... {}\n", first_line("7-1"));
-        let carried = r#"{"how":"Passed","summary":{"statuses":{},"named":{},"reasons":[],"unowned":{"count":0,"bytes":0},"allowed":{"count":0,"bytes":0},"notes":[]}}"#;
+        let carried = r#"{"how":"Passed","summary":{"statuses":{},"listed":[],"reasons":[],"unowned":{"count":0,"bytes":0},"allowed":{"count":0,"bytes":0},"notes":[]}}"#;
         let tail = format!("no end of line{}{carried}\n", last_line("7-1"));
         let lines = ["\n", "running 1 test\n", &head, "own\n", &tail, "ok\n"];
         let own: Vec<_> = lines.iter().filter_map(|line| between.own(line)).collect();

@@ -18,7 +18,7 @@ use super::settle_with;
 use super::subject::subject_at;
 use super::turn;
 use crate::config::CheckSettings;
-use crate::ledger::{Amount, ScopeId};
+use crate::ledger::ScopeId;
 use crate::options::Options;
 use crate::report::check_report::{Finding, Report};
 use crate::report::{Sink, headline};
@@ -191,7 +191,7 @@ impl Report {
                 ..self.clone()
             };
             Sink::global().finished(&report);
-            exit_summary::add(&report, Amount::default());
+            exit_summary::change(|summary| summary.add(&report));
         }
         // `panic!` would copy the text, and the panic would no longer be recognised, because that
         // depends on the address of the text.

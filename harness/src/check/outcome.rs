@@ -19,7 +19,6 @@ use crate::report::text::{self, Rendering};
 use crate::sync::{Mutex, locked};
 
 /// The result of a check.
-#[derive(Debug)]
 pub(crate) struct Checked {
     /// How the body ended.
     pub(crate) end: End,

@@ -37,20 +37,14 @@ fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
     })
 }
 
-/// Reads all figures.
-pub(crate) fn read() -> Usage {
-    read_by(layer)
-}
-
-/// Like [`read`], but for a time when other checks may be active in this process. `baseline` is the
-/// baseline of the run, if the run is over.
-pub(crate) fn read_beside_others(baseline: Option<&Usage>) -> Usage {
-    read_by(|probe, place| layer_in_motion(probe, place, baseline))
-}
-
-fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
+/// Reads all figures. `beside_others` says whether other checks may be active in this process;
+/// `baseline` is the baseline of the run, if the run is over.
+pub(crate) fn read(beside_others: bool, baseline: Option<&Usage>) -> Usage {
     let mut usage = read_counters(&probed());
-    let layers = probes().map(|(probe, place)| layer(probe, place));
+    let layers = probes().map(|(probe, place)| match beside_others {
+        true => layer_in_motion(probe, place, baseline),
+        false => layer(probe, place),
+    });
     usage.layers.extend(layers);
     // If the driver's calls are not intercepted, it is unknown which contexts have to be
     // synchronised, and the reserve of a pool that is not synchronised means nothing.

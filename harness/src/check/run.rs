@@ -93,7 +93,6 @@ pub(crate) struct Ended {
 }
 
 /// What must be read before caches are emptied.
-#[derive(Debug)]
 struct BodyEnd {
     at: u64,
     reserved: Usage,
@@ -124,10 +123,7 @@ impl Run {
             readings::restart_most_reserved();
         }
         let others = ProcessAtBegin::now(turn);
-        let baseline = match others.is_alone() {
-            true => readings::read(),
-            false => readings::read_beside_others(None),
-        };
+        let baseline = readings::read(!others.is_alone(), None);
         let was_capturing = captures::active();
         let segments = readings::segments();
         let open = Open::new(confirms);
@@ -254,10 +250,7 @@ impl Run {
         broken: Option<ContextError>,
         end: &Ended,
     ) -> RunInput {
-        let usage = match others.may_have_moved_sums() {
-            true => readings::read_beside_others(Some(&self.baseline)),
-            false => readings::read(),
-        };
+        let usage = readings::read(others.may_have_moved_sums(), Some(&self.baseline));
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());
         let mut input = RunInput {

@@ -373,7 +373,10 @@ impl Session {
 
 /// Adds the report to the summary and to the run file.
 fn file(report: &Report, unowned: Amount) {
-    exit_summary::add(report, unowned);
+    exit_summary::change(|summary| {
+        summary.add(report);
+        summary.add_unowned(unowned);
+    });
     Sink::global().finished(report);
     Sink::global().unowned(&report.test, unowned.count, unowned.bytes);
 }

@@ -61,7 +61,6 @@ pub(crate) struct TestFacts {
 }
 
 /// The configuration file of this process.
-#[derive(Debug)]
 struct Found {
     /// The name of the file in reports.
     shown: String,

@@ -28,14 +28,12 @@ pub(crate) static STREAM_EXCLUSION: Exclusion = Exclusion::new();
 
 /// Keeps readings and destructions apart. At any time, any number of readings or any number of
 /// destructions may be in progress. Both are only if a destruction has waited for too long.
-#[derive(Debug)]
 pub(crate) struct Exclusion {
     in_progress: Mutex<InProgress>,
     changed: Condvar,
     patience: Duration,
 }
 
-#[derive(Debug)]
 struct InProgress {
     /// The numbers of readings and of destructions.
     counts: [usize; 2],
@@ -45,7 +43,6 @@ struct InProgress {
 }
 
 /// A guard of an [`Exclusion`]. When it is dropped, one of those that `counts[KIND]` counts ends.
-#[derive(Debug)]
 pub(crate) struct Guard<const KIND: usize>(&'static Exclusion);
 
 const READING: usize = 0;

@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 pub(crate) use gpu_leak_interpose::object_changes as changes;
 #[cfg(feature = "holders")]
 use gpu_leak_interpose::segments;
-use gpu_leak_interpose::{real_symbol, symbol_of, visit_objects, while_open};
+use gpu_leak_interpose::{object_name, real_symbol, symbol_of, visit_objects, while_open};
 
 /// These flags bind all symbols immediately, keep them private, and never unload the library.
 const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
@@ -85,12 +85,8 @@ fn last_error() -> String {
 pub(crate) fn modules() -> Vec<PathBuf> {
     let mut list = Vec::new();
     visit_objects(|object| {
-        // SAFETY: the name that the loader has for an object ends with a zero byte and does not
-        // change during the visit.
-        let name =
-            (!object.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(object.dlpi_name) });
-        let name = name.filter(|name| !name.is_empty());
-        list.extend(name.map(|name| PathBuf::from(OsStr::from_bytes(name.to_bytes()))));
+        let name = OsStr::from_bytes(object_name(object).to_bytes());
+        list.extend((!name.is_empty()).then(|| PathBuf::from(name)));
         true
     });
     list

@@ -12,7 +12,6 @@ const WIDEST: usize = 100;
 /// How many characters are kept after the marked range if the beginning of the line is cut off.
 const BEHIND_MARK: usize = 20;
 /// Lines of a source file, which are written below their location.
-#[derive(Debug)]
 pub(super) struct Excerpt<'a> {
     pub(super) arrow: &'static str,
     pub(super) frame: &'a Frame,

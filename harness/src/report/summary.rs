@@ -13,25 +13,28 @@ use crate::units::count;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     statuses: BTreeMap<CheckStatus, u64>,
-    /// The tests that have a finding, are inconclusive or did not end.
-    named: BTreeMap<CheckStatus, Vec<String>>,
-    /// The tests among `named` that pass nevertheless, because `on_leak` is `warn`.
-    #[serde(default)]
-    warned: Vec<String>,
+    /// The tests and other texts to list, without duplicates.
+    listed: Vec<(List, String)>,
     /// The reasons why some checks have no result, without duplicates.
     reasons: Vec<(CheckStatus, Reason)>,
     unowned: Amount,
-    /// Threads that ran outside every check and created something.
-    #[serde(default)]
-    unchecked: Vec<String>,
-    /// The tests that did not run because there is no GPU.
-    #[serde(default)]
-    skipped: Vec<String>,
     allowed: Amount,
     notes: Vec<(String, u64)>,
+}
+
+/// The lists of a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum List {
+    /// The tests that have a finding, are inconclusive or did not end, by their status.
+    Named(CheckStatus),
+    /// The named tests that pass nevertheless, because `on_leak` is `warn`.
+    Warned,
+    /// Threads that ran outside every check and created something.
+    Unchecked,
+    /// The tests that did not run because there is no GPU.
+    Skipped,
     /// The configuration files that the checks used.
-    #[serde(default)]
-    configured: Vec<String>,
+    Configured,
 }
 
 /// The largest number of tests that are named for a status.
@@ -42,12 +45,12 @@ impl Summary {
     pub fn add(&mut self, report: &Report) {
         *self.statuses.entry(report.status).or_default() += 1;
         if report.status.is_failure() || report.status == CheckStatus::Inconclusive {
-            self.name(report.status, &report.test);
+            self.list(List::Named(report.status), &report.test);
         } else if let CheckStatus::Found(kind) = report.status {
             self.locate(kind, report);
         }
         if report.is_only_warned() {
-            add_once(&mut self.warned, &report.test);
+            self.list(List::Warned, &report.test);
         }
         if let Some(reason) = &report.reason {
             self.add_reason(report.status, reason);
@@ -57,7 +60,7 @@ impl Summary {
             self.allowed = self.allowed.plus(finding.amount());
         }
         if let Some(note) = report.configuration_note() {
-            add_once(&mut self.configured, &note);
+            self.list(List::Configured, &note);
         }
         // If a check has other findings, its whole report is printed, including its notes.
         if report.findings.iter().all(|finding| is_allowed(&finding)) {
@@ -76,7 +79,7 @@ impl Summary {
         let mut findings = report.findings.iter();
         if let Some(worst) = findings.find(|finding| finding.kind == kind) {
             let named = format!("{} at {}", report.test, worst.shown_site().location());
-            self.name(report.status, &named);
+            self.list(List::Named(report.status), &named);
         }
     }
 
@@ -92,28 +95,14 @@ impl Summary {
         for (status, number) in &other.statuses {
             *self.statuses.entry(*status).or_default() += number;
         }
-        for (status, tests) in &other.named {
-            for test in tests {
-                self.name(*status, test);
-            }
-        }
-        for test in &other.warned {
-            add_once(&mut self.warned, test);
+        for (list, text) in &other.listed {
+            self.list(*list, text);
         }
         for (status, reason) in &other.reasons {
             self.add_reason(*status, reason);
         }
         self.unowned = self.unowned.plus(other.unowned);
-        for thread in &other.unchecked {
-            self.add_unchecked(thread);
-        }
-        for test in &other.skipped {
-            self.add_skipped(test);
-        }
         self.allowed = self.allowed.plus(other.allowed);
-        for note in &other.configured {
-            add_once(&mut self.configured, note);
-        }
         for (note, times) in &other.notes {
             for _ in 0..*times {
                 self.note(note);
@@ -124,33 +113,40 @@ impl Summary {
     /// Counts a check that has begun and will not end, because its process is ending.
     pub fn add_aborted(&mut self, test: &str) {
         *self.statuses.entry(CheckStatus::Aborted).or_default() += 1;
-        self.name(CheckStatus::Aborted, test);
+        self.list(List::Named(CheckStatus::Aborted), test);
     }
 
     /// Whether a test with this name is among the aborted ones.
     pub fn has_aborted(&self, test: &str) -> bool {
-        let aborted = self.named.get(&CheckStatus::Aborted);
-        aborted.is_some_and(|tests| tests.iter().any(|known| known == test))
+        self.listed(List::Named(CheckStatus::Aborted))
+            .contains(&test)
     }
 
-    fn name(&mut self, status: CheckStatus, test: &str) {
-        add_once(self.named.entry(status).or_default(), test);
+    fn list(&mut self, list: List, text: &str) {
+        if !self.listed(list).contains(&text) {
+            self.listed.push((list, text.to_owned()));
+        }
     }
 
-    /// Adds `count` allocations of `bytes` in total that belong to no check.
-    pub fn add_unowned(&mut self, count: u64, bytes: u64) {
-        self.unowned = self.unowned.plus(Amount { count, bytes });
+    fn listed(&self, list: List) -> Vec<&str> {
+        let listed = self.listed.iter().filter(|(of, _)| *of == list);
+        listed.map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// Adds allocations that belong to no check.
+    pub fn add_unowned(&mut self, unowned: Amount) {
+        self.unowned = self.unowned.plus(unowned);
     }
 
     /// Adds a thread that ran outside every check and created something. The thread of a test has
     /// the name of the test.
     pub fn add_unchecked(&mut self, thread: &str) {
-        add_once(&mut self.unchecked, thread);
+        self.list(List::Unchecked, thread);
     }
 
     /// Adds a test that did not run because there is no GPU.
     pub fn add_skipped(&mut self, test: &str) {
-        add_once(&mut self.skipped, test);
+        self.list(List::Skipped, test);
     }
 
     /// Adds a sentence. If the summary already contains it, counts how often it was added.
@@ -189,20 +185,21 @@ impl Summary {
     /// for each status, such as `leaked: optim::adam_frees_everything` or
     /// `first-use: optim::looks_up at src/table.rs:12`.
     fn names(&self) -> impl Iterator<Item = String> {
-        let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
-            format!("{}: {}", status.name(), named(tests))
-        };
-        self.named.iter().map(line)
+        self.statuses.keys().filter_map(|status| {
+            let tests = self.listed(List::Named(*status));
+            (!tests.is_empty()).then(|| format!("{}: {}", status.name(), named(&tests)))
+        })
     }
 
     /// Returns the remaining lines: why some checks have no result, allocations without an owner,
     /// resources that are allowed to stay, and notes.
     pub fn other_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        if !self.warned.is_empty() {
-            let tests = named(&self.warned);
+        let warned = self.listed(List::Warned);
+        if !warned.is_empty() {
             lines.push(format!(
-                "warned only, because `on_leak` is \"warn\": {tests}"
+                "warned only, because `on_leak` is \"warn\": {}",
+                named(&warned)
             ));
         }
         for (_, reason) in &self.reasons {
@@ -213,23 +210,25 @@ impl Summary {
                 escape::sentence(&reported)
             ));
         }
-        if !self.unchecked.is_empty() {
+        let unchecked = self.listed(List::Unchecked);
+        if !unchecked.is_empty() {
             lines.push(format!(
                 "unchecked: {} allocated outside every check: put `#[gpu_leak_check]` on each test, or \
                  run `cargo gpu-leak test --every-test`",
-                named(&self.unchecked)
+                named(&unchecked)
             ));
         }
-        if !self.skipped.is_empty() {
+        let skipped = self.listed(List::Skipped);
+        if !skipped.is_empty() {
             lines.push(format!(
                 "skipped: {} did not run, because there is no GPU and `without_gpu` is \"skip\"; a \
                  test with `needs_gpu = false` runs anyway",
-                named(&self.skipped)
+                named(&skipped)
             ));
         }
         if self.unowned.count > 0 {
             // These threads may belong to unchecked tests, or may work for a checked test.
-            let advice = match self.unchecked.is_empty() {
+            let advice = match unchecked.is_empty() {
                 true => {
                     ": use `Scope` to assign their allocations to a test, or `isolate` to run the \
                      test in its own process"
@@ -255,8 +254,8 @@ impl Summary {
             };
             lines.push(format!("{}{times}", escape::sentence(note)));
         }
-        let configured = self.configured.iter();
-        lines.extend(configured.map(|note| escape::sentence(note)));
+        let configured = self.listed(List::Configured).into_iter();
+        lines.extend(configured.map(escape::sentence));
         lines
     }
 
@@ -286,11 +285,11 @@ impl Summary {
                 self.why(CheckStatus::NotMeasured)
             );
         }
-        if !self.unchecked.is_empty() {
-            text += &format!("; {} unchecked", count(self.unchecked.len() as u64));
-        }
-        if !self.skipped.is_empty() {
-            text += &format!("; {} skipped", count(self.skipped.len() as u64));
+        for (list, word) in [(List::Unchecked, "unchecked"), (List::Skipped, "skipped")] {
+            match self.listed(list).len() {
+                0 => {}
+                number => text += &format!("; {} {word}", count(number as u64)),
+            }
         }
         text
     }
@@ -311,14 +310,8 @@ impl Summary {
     }
 }
 
-fn add_once(tests: &mut Vec<String>, test: &str) {
-    if !tests.iter().any(|known| known == test) {
-        tests.push(test.to_owned());
-    }
-}
-
 /// Returns a text such as `optim::adam, train::step and 3 more`.
-fn named(tests: &[String]) -> String {
+fn named(tests: &[&str]) -> String {
     let shown: Vec<_> = tests
         .iter()
         .take(NAMED)

@@ -42,13 +42,14 @@ pub(super) struct Heap {
     /// The numbers of the pages of each region, in order.
     regions: Vec<Range<u64>>,
     /// What a region may be if it does not belong to an allocator, by the number of its first page.
-    others: FxHashMap<u64, Other>,
-    /// The address range of the main arena (the memory below the program break), if known.
-    main: Option<Range<u64>>,
+    /// Such a region may still contain blocks as well, because the kernel merges adjacent mappings.
+    pub(super) others: FxHashMap<u64, Other>,
+    /// The address range of the main arena (the memory below the program break), if known. Its
+    /// headers differ from those of other arenas.
+    pub(super) main: Option<Range<u64>>,
 }
 
 /// The memory in which a block that contains a certain address can be.
-#[derive(Debug)]
 struct Around {
     region: Range<u64>,
     /// The part of `region` that contains blocks without separate mappings. Regions may be
@@ -76,20 +77,6 @@ impl Heap {
         Self {
             regions,
             ..Self::default()
-        }
-    }
-
-    /// Records which regions, by their first pages, may not belong to an allocator. Such a region
-    /// may still contain blocks as well, because the kernel merges adjacent mappings.
-    pub(super) fn with_others(self, others: FxHashMap<u64, Other>) -> Self {
-        Self { others, ..self }
-    }
-
-    /// Sets the address range of the main arena, whose headers differ from those of other arenas.
-    pub(super) fn with_main(self, main: Range<u64>) -> Self {
-        Self {
-            main: Some(main),
-            ..self
         }
     }
 
@@ -294,7 +281,10 @@ mod tests {
             at += header & !7;
         }
         let joined = REGION - 16 * PAGE..REGION + 16 * PAGE;
-        let heap = Heap::new([joined]).with_main(main);
+        let heap = Heap {
+            main: Some(main),
+            ..Heap::new([joined])
+        };
         let mut pages = Pages::new(memory, unlimited());
         let block = heap.block(address, 16 * PAGE, &mut pages)?;
         Some((block.addresses.start, block.in_use))

@@ -1,18 +1,16 @@
 //! Reads a program or library file: its variables, functions and thread-locals.
 
-use std::fs::File;
+use std::ffi::CStr;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use object::Endianness;
 use object::elf::{
     FileHeader64, PT_LOAD, PT_TLS, ProgramHeader64, SHF_WRITE, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC,
     STT_OBJECT, STT_TLS, SectionHeader64, Sym64,
 };
-use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
-use object::{Endianness, slice_from_all_bytes};
 use rustc_hash::FxHashMap;
 
 use super::budget::Budget;
@@ -20,11 +18,7 @@ use super::memory::PAGE;
 use super::names::{self, Whose};
 use crate::NameRules;
 
-/// The longest name of a symbol that is read.
-const LONGEST: usize = 16 << 10;
-/// The largest table of names that is read all at once.
-const LARGEST_NAMES: u64 = 64 << 20;
-/// How many symbols are read at once.
+/// After how many symbols the time is checked again.
 const SYMBOLS: usize = 1024;
 
 /// The symbols of one file.
@@ -43,7 +37,9 @@ pub(super) struct Image {
     functions: Vec<Function>,
     /// The owners of the functions that have been looked up, by address.
     known: Mutex<FxHashMap<u64, Option<Whose>>>,
-    names: SymbolNames,
+    /// The names in the file. There may be megabytes of them, but only a few are needed.
+    names: &'static [u8],
+    rules: NameRules,
 }
 
 /// A static.
@@ -60,15 +56,6 @@ struct Function {
     name: u32,
 }
 
-/// The names in the file. There may be megabytes of them, but only a few are needed.
-#[derive(Debug)]
-struct SymbolNames {
-    rules: NameRules,
-    file: File,
-    at: u64,
-    bytes: u64,
-}
-
 /// A function of a crate: its start address, as recorded in the file, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
@@ -79,15 +66,14 @@ pub(super) struct Code {
 impl Image {
     /// Reads the file at `path`; `None` if it cannot be read in time.
     pub(super) fn read(path: &Path, rules: NameRules, budget: Budget) -> Option<Self> {
-        let file = File::open(path).ok()?;
-        let cache = ReadCache::new(file.try_clone().ok()?);
-        let header = FileHeader64::<Endianness>::parse(&cache).ok()?;
+        let file = (rules.file)(path)?;
+        let header = FileHeader64::<Endianness>::parse(file).ok()?;
         let endian = header.endian().ok()?;
-        let sections = header.section_headers(endian, &cache).ok()?;
+        let sections = header.section_headers(endian, file).ok()?;
         let of = |kind| sections.iter().find(|it| it.sh_type(endian) == kind);
         let all_symbols = of(SHT_SYMTAB);
         let symbols = all_symbols.or_else(|| of(SHT_DYNSYM))?;
-        let names_section = sections.get(symbols.sh_link(endian) as usize)?;
+        let names = sections.get(symbols.sh_link(endian) as usize)?;
         let mut image = Self {
             is_stripped: all_symbols.is_none(),
             first: None,
@@ -96,17 +82,13 @@ impl Image {
             thread_block: 0,
             functions: Vec::new(),
             known: Mutex::default(),
-            names: SymbolNames {
-                rules,
-                at: names_section.sh_offset(endian),
-                bytes: names_section.sh_size(endian),
-                file,
-            },
+            names: names.data(endian, file).ok()?,
+            rules,
         };
-        for segment in header.program_headers(endian, &cache).ok()? {
+        for segment in header.program_headers(endian, file).ok()? {
             image.segment(segment, endian);
         }
-        let strings = header.section_strings(endian, &cache, sections).ok()?;
+        let strings = header.section_strings(endian, file, sections).ok()?;
         let is_written = |section: &SectionHeader64<Endianness>| {
             let name = section.name(endian, strings).unwrap_or_default();
             section.sh_flags(endian).contains(SHF_WRITE)
@@ -117,24 +99,12 @@ impl Image {
                 && !name.starts_with(b".data.rel.ro")
         };
         let written: Vec<bool> = sections.iter().map(is_written).collect();
-        let (at, bytes) = (symbols.sh_offset(endian), symbols.sh_size(endian));
-        // Sections that are not needed to run the program may claim any size.
-        if bytes > image.names.file.metadata().ok()?.len() {
-            return None;
-        }
-        let mut table = vec![0; SYMBOLS * size_of::<Sym64<Endianness>>()];
-        let mut read = 0;
-        while read < bytes {
-            if budget.is_spent() {
+        let symbols: &[Sym64<_>] = symbols.data_as_array(endian, file).ok()?;
+        for (number, symbol) in symbols.iter().enumerate() {
+            if number.is_multiple_of(SYMBOLS) && budget.is_spent() {
                 return None;
             }
-            let part = usize::try_from(bytes - read).unwrap_or(usize::MAX);
-            let part = &mut table[..part.min(SYMBOLS * size_of::<Sym64<Endianness>>())];
-            image.names.file.read_exact_at(part, at + read).ok()?;
-            for symbol in slice_from_all_bytes(part).ok()? {
-                image.symbol(symbol, endian, &written);
-            }
-            read += part.len() as u64;
+            image.symbol(symbol, endian, &written);
         }
         Some(image)
     }
@@ -177,11 +147,8 @@ impl Image {
             }
             let inside = new.partition_point(|address| *address <= start);
             for &address in new[inside..].iter().take_while(|address| **address <= end) {
-                let name = self.names.get(function.name);
-                found.insert(
-                    address,
-                    name.map(|name| names::whose(&name, self.names.rules)),
-                );
+                let name = self.name(function.name);
+                found.insert(address, name.map(|name| names::whose(name, self.rules)));
             }
         }
         known().extend(found);
@@ -193,27 +160,13 @@ impl Image {
         let Some((name, _)) = path.split_once("::") else {
             return Vec::new();
         };
-        // A file may have megabytes of names. Reading them all at once is faster than reading them
-        // one by one.
-        let Ok(bytes) = usize::try_from(self.names.bytes.min(LARGEST_NAMES)) else {
-            return Vec::new();
-        };
-        let mut names = vec![0; bytes];
-        if self
-            .names
-            .file
-            .read_exact_at(&mut names, self.names.at)
-            .is_err()
-        {
-            return Vec::new();
-        }
         let crate_name = names::CrateName::new(name);
         let mut functions = Vec::new();
         for (number, function) in self.functions.iter().enumerate() {
             if number.is_multiple_of(SYMBOLS) && budget.is_spent() {
                 return Vec::new();
             }
-            let name = names.get(function.name as usize..);
+            let name = self.names.get(function.name as usize..);
             if name.is_some_and(|name| crate_name.is_of(name)) {
                 functions.push(Code {
                     start: function.start,
@@ -229,6 +182,12 @@ impl Image {
     pub(super) fn function(&self, address: u64) -> Option<Whose> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&address)?.clone()
+    }
+
+    /// Returns the name at an offset.
+    fn name(&self, at: u32) -> Option<&'static str> {
+        let name = CStr::from_bytes_until_nul(self.names.get(at as usize..)?);
+        name.ok()?.to_str().ok()
     }
 
     fn segment(&mut self, segment: &ProgramHeader64<Endianness>, endian: Endianness) {
@@ -266,12 +225,12 @@ impl Image {
             let (Some(true), 1..) = (is_written, bytes) else {
                 return;
             };
-            let Some(name) = self.names.get(symbol.st_name(endian)) else {
+            let Some(name) = self.name(symbol.st_name(endian)) else {
                 return;
             };
             let variable = Variable {
                 addresses: start..start.saturating_add(bytes),
-                whose: names::whose(&name, self.names.rules),
+                whose: names::whose(name, self.rules),
             };
             if kind == STT_TLS {
                 self.thread_locals.push(variable);
@@ -279,25 +238,6 @@ impl Image {
                 self.variables.push(variable);
             }
         }
-    }
-}
-
-impl SymbolNames {
-    /// Returns the name at an offset.
-    fn get(&self, at: u32) -> Option<String> {
-        let mut name = Vec::new();
-        let mut part = [0; 256];
-        while name.len() < LONGEST {
-            let at = self.at + u64::from(at) + name.len() as u64;
-            let read = self.file.read_at(&mut part, at).ok()?;
-            let part = part.get(..read).filter(|part| !part.is_empty())?;
-            if let Some(end) = part.iter().position(|byte| *byte == 0) {
-                name.extend_from_slice(&part[..end]);
-                return String::from_utf8(name).ok();
-            }
-            name.extend_from_slice(part);
-        }
-        None
     }
 }
 

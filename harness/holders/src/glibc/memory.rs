@@ -24,7 +24,6 @@ pub(super) trait Memory {
 }
 
 /// The memory of this process.
-#[derive(Debug)]
 pub(super) struct OwnMemory(File);
 
 impl OwnMemory {
@@ -49,7 +48,6 @@ impl Memory for OwnMemory {
 ///
 /// Everything that a search reads goes through this type, so the search ends at most one read after
 /// the limit. After the limit, nothing can be read, so no conclusions are drawn from partial data.
-#[derive(Debug)]
 pub(super) struct Pages<M> {
     memory: M,
     /// The page that is being read, and otherwise zeros.

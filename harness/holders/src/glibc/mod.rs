@@ -44,9 +44,7 @@ pub(super) fn find(
     let driver = Driver {
         libraries: std::mem::take(&mut roots.cuda),
         program: roots.code(),
-        contexts: objects.contexts,
-        handles: objects.all,
-        functions: objects.functions,
+        objects,
     };
     let mut search = |regions: &[Region], is_packed: bool| {
         pages.is_packed = is_packed;

@@ -384,8 +384,10 @@ fn module(
     budget: Budget,
 ) -> Option<Module> {
     let image = image(path, names, budget)?;
-    let first = parts.first()?;
-    let bias = image.bias(first.offset, first.addresses().start)?;
+    // The file may also be mapped as data, at a lower address.
+    let code = parts.iter().position(|part| part.executable)?;
+    let mut before_code = parts[..=code].iter().rev();
+    let bias = before_code.find_map(|part| image.bias(part.offset, part.addresses().start))?;
     let code = parts.iter().filter(|part| part.executable);
     Some(Module {
         image,
@@ -464,13 +466,10 @@ fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
     }
     let main = maps.iter().filter(|it| it.name == PROGRAM_BREAK);
     let main = main.map(Mapping::addresses);
-    let main = main.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
-    let heap = Heap::new(regions).with_others(others);
-    match main {
-        Some(main) => heap.with_main(main),
-        // If there is no program break, the main arena may be anywhere.
-        None => heap,
-    }
+    let mut heap = Heap::new(regions);
+    heap.others = others;
+    heap.main = main.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
+    heap
 }
 
 /// Whether a mapping is inaccessible and has the size of a stack guard.

@@ -5,12 +5,12 @@
 //! address of a block as one. It starts from places rather than scanning all memory, because a copy
 //! of an address in a freed block is not reachable from any place.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::{DEEPEST, Hidden};
+use super::super::{DEEPEST, DriverObjects, Hidden};
 use super::heap::{self, Block, Heap, Other};
 use super::memory::{Memory, Pages, Seen};
 use super::targets::{Targets, may_be_address};
@@ -39,17 +39,12 @@ pub(super) struct Region {
 #[derive(Debug, Default)]
 pub(super) struct Driver {
     /// The memory of the driver's libraries. A block that points into it belongs to the driver,
-    /// unless it points to one of `functions`.
+    /// unless it points to a function that the program has looked up.
     pub(super) libraries: Heap,
     /// The program's code. A block that points into this code as well as into a driver library may
     /// be the stack of a coroutine, which is not searched.
     pub(super) program: Heap,
-    /// The functions that the program has looked up.
-    pub(super) functions: FxHashSet<u64>,
-    /// The contexts. The blocks of the objects in a context point to the context.
-    pub(super) contexts: FxHashSet<Hidden>,
-    /// All known objects. Their handles are addresses of the driver's blocks.
-    pub(super) handles: BTreeSet<Hidden>,
+    pub(super) objects: DriverObjects,
 }
 
 impl Driver {
@@ -58,7 +53,7 @@ impl Driver {
     fn has_an_object_in(&self, block: &Range<u64>) -> bool {
         // Hidden addresses sort in reverse order.
         let handles = Hidden::of(block.end - 1)..=Hidden::of(block.start);
-        self.handles.range(handles).next().is_some()
+        self.objects.all.range(handles).next().is_some()
     }
 }
 
@@ -104,7 +99,6 @@ impl Outcome {
 }
 
 /// A search in progress.
-#[derive(Debug)]
 pub(super) struct Search<'a, M> {
     pub(super) pages: &'a mut Pages<M>,
     pub(super) heap: &'a Heap,
@@ -141,7 +135,6 @@ struct Met {
 }
 
 /// A block to be searched.
-#[derive(Debug)]
 struct PendingBlock {
     addresses: Range<u64>,
     place: usize,
@@ -232,14 +225,14 @@ impl<M: Memory> Search<'_, M> {
                     found.targets.push(target);
                     return true;
                 }
-                found.names_a_context |= driver.contexts.contains(&Hidden::of(word));
+                found.names_a_context |= driver.objects.contexts.contains(&Hidden::of(word));
                 // An unaligned word is ignored here, because parts of two adjacent words may look
                 // like such an address.
                 found.is_the_driver_s |= at % 8 == 0
                     && driver.libraries.region(word).is_some()
-                    && !driver.functions.contains(&word);
+                    && !driver.objects.functions.contains(&word);
                 found.points_to_code |= at % 8 == 0 && driver.program.region(word).is_some();
-                if heap.region(word).is_some() && !driver.handles.contains(&Hidden::of(word)) {
+                if heap.region(word).is_some() && !driver.objects.all.contains(&Hidden::of(word)) {
                     // There is no need to store more pointers than can be followed.
                     match found.pointers.len() {
                         ..MAX_BLOCKS => found.pointers.push(word),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{iter, ptr};
 
 use super::next;
-use crate::loader::{segments, visit_objects, while_open};
+use crate::loader::{object_name, segments, visit_objects, while_open};
 
 /// Makes `dladdr1` return the symbol to which the address belongs as well.
 const RTLD_DL_SYMENT: c_int = 1;
@@ -83,8 +83,7 @@ pub(crate) fn loaded() -> Vec<Object> {
     let mut objects = Vec::new();
     visit_objects(|info| {
         let mut object = Object {
-            // SAFETY: the loader passes the object's own name, which is a C string.
-            name: unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned(),
+            name: object_name(info).to_owned(),
             dynamic: 0,
             base: info.dlpi_addr as usize,
             writable: Vec::new(),

@@ -5,14 +5,14 @@
 //! definitions that would otherwise have been called.
 #![expect(unsafe_code, reason = "replaces functions of the C library")]
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::live;
 use super::next::behind;
-use crate::loader::{segments, visit_objects};
+use crate::loader::{object_name, segments, visit_objects};
 use crate::threads::{TOKEN, token};
 
 /// Stands for the threads of drivers in the counts. No thread has this value as its token.
@@ -123,8 +123,7 @@ fn is_drivers(routine: Routine) -> bool {
         let mut parts = segments(object).filter(|(kind, ..)| *kind == libc::PT_LOAD);
         let is_in = parts.any(|(.., range)| range.contains(&address));
         if is_in {
-            // SAFETY: the object stays loaded during the visit, and its name is a C string.
-            let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_bytes();
+            let path = object_name(object).to_bytes();
             let file = path.rsplit(|letter| *letter == b'/').next().unwrap_or(path);
             is_drivers = DRIVERS.iter().any(|it| file.starts_with(it.as_bytes()));
         }

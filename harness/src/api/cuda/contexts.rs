@@ -59,7 +59,6 @@ impl Context {
 }
 
 /// The known contexts. There are few contexts, and threads rarely change their current one.
-#[derive(Debug)]
 pub(super) struct Contexts {
     known: Mutex<Vec<Context>>,
     /// How many times a context was created or ended. A thread's cached value is valid as long as

@@ -20,11 +20,9 @@ use super::structures::{Chained, IMPORTS, OF_A_PLANE, ObjectName};
 use super::{labels, pools, state};
 use crate::api::pointer::In;
 use crate::api::wrapper::{initialises, reported};
-use crate::capture::{caller, freeing_caller, stack};
+use crate::capture::{caller, free_ended, freeing_caller};
 use crate::exit;
-use crate::ledger::event::{
-    ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
-};
+use crate::ledger::event::{ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, Ticket};
 use crate::ledger::{self, Kind, Layer, Ledger, Place};
 
 /// `VkResult`
@@ -344,15 +342,7 @@ impl Reporter<'_> {
     }
 
     fn free_ended(&self, ticket: Ticket, error: CuResult) {
-        let stack = match error {
-            0 => StackId::default(),
-            _ => stack(),
-        };
-        self.tell(Event::FreeEnded {
-            ticket,
-            error,
-            stack,
-        });
+        self.tell(free_ended(ticket, error));
     }
 
     /// # Safety

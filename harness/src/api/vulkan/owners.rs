@@ -97,7 +97,6 @@ struct Physical {
 }
 
 /// The known owners, physical devices and names. There are few of each, and they change rarely.
-#[derive(Debug)]
 struct KnownOwners {
     owners: Vec<Owner>,
     physical: Vec<Physical>,

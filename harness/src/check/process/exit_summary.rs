@@ -5,13 +5,12 @@ use std::sync::{LazyLock, Once};
 
 use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::capture::thread;
+use crate::check::outcome;
 use crate::check::scopes::hooks;
 use crate::check::scopes::open::process;
 use crate::check::turn::{child, concurrency};
 use crate::device::start::BeforeFirstThread;
 use crate::exit;
-use crate::judge::Amount;
-use crate::report::check_report::Report;
 use crate::report::run_file::{self, Aborted, Record, RunFile};
 use crate::report::{Sink, Summary};
 use crate::sync::{Mutex, locked};
@@ -41,17 +40,9 @@ pub(crate) fn began(test: &str) -> UnderWay {
     UnderWay(test.to_owned())
 }
 
-/// Adds a finished check to the summary, with the allocations that have no owner.
-pub(crate) fn add(report: &Report, unowned: Amount) {
-    let mut summary = locked(&SUMMARY);
-    summary.add(report);
-    summary.add_unowned(unowned.count, unowned.bytes);
-    tell_at_exit();
-}
-
-/// Adds the summary of another process to this one.
-pub(crate) fn merge(other: &Summary) {
-    locked(&SUMMARY).merge(other);
+/// Changes the summary of this process.
+pub(crate) fn change(change: impl FnOnce(&mut Summary)) {
+    change(&mut locked(&SUMMARY));
     tell_at_exit();
 }
 
@@ -60,23 +51,6 @@ pub(crate) fn take() -> Summary {
     let mut summary = std::mem::take(&mut *locked(&SUMMARY));
     note_what_is_missing(&mut summary);
     summary
-}
-
-/// Adds a sentence about the run to the summary.
-pub(crate) fn note(sentence: &str) {
-    locked(&SUMMARY).note(sentence);
-}
-
-/// Adds a test that is not judged in this run.
-pub(crate) fn unchecked(test: &str, reason: &str) {
-    note(&format!("{test} is unchecked: {reason}"));
-    tell_at_exit();
-}
-
-/// Adds a test whose body does not run on this machine.
-pub(crate) fn skipped(test: &str) {
-    locked(&SUMMARY).add_skipped(test);
-    tell_at_exit();
 }
 
 /// Prints the summary at process exit, except under nextest, which runs each test in its own
@@ -90,10 +64,6 @@ pub(crate) fn tell_at_exit() {
     });
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "the process's last lines; no test captures them"
-)]
 fn tell() {
     let mut summary = std::mem::take(&mut *locked(&SUMMARY));
     // The parent process reports the end of an isolated test.
@@ -117,7 +87,7 @@ fn tell() {
     }
     note_what_is_missing(&mut summary);
     if let Some(text) = summary.text() {
-        eprintln!("\n{text}");
+        outcome::tell(&format!("\n{text}"));
     }
 }
 

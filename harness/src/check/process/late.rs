@@ -16,7 +16,6 @@ use crate::report::run_file::{Late, Record};
 use crate::sync::{Mutex, locked};
 
 /// A check that has found leaks.
-#[derive(Debug)]
 struct Leaked {
     test: String,
     file: String,
@@ -64,7 +63,7 @@ fn tell() {
         .map(|free| (free.record.sequence, free))
         .collect();
     for late in all.iter().filter_map(|leaked| late(leaked, &frees)) {
-        exit_summary::note(&late.sentence());
+        exit_summary::change(|summary| summary.note(&late.sentence()));
         Sink::global().write(&Record::Late(late));
     }
 }

@@ -138,7 +138,6 @@ pub(crate) fn arrive() {
 }
 
 /// Marks a thread that is running a check and therefore does nothing else.
-#[derive(Debug)]
 pub(crate) struct Runner {
     /// Only the marked thread itself may remove the mark.
     _not_send: PhantomData<*const ()>,

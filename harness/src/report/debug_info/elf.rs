@@ -9,7 +9,6 @@ mod separate;
 mod symbol_table;
 
 use std::cell::OnceCell;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rustc_demangle::try_demangle;
@@ -23,7 +22,7 @@ use crate::call_site::bare_name;
 use crate::capture::modules::Module;
 
 /// The files that have been looked up; `None` for a file that cannot be read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(in crate::report) struct DebugInfo(FxHashMap<PathBuf, Option<Image>>);
 
 impl DebugInfo {
@@ -51,14 +50,6 @@ struct Image {
     file: ElfFile,
     lines: Option<Lines>,
     symbols: OnceCell<SymbolTable>,
-}
-
-impl fmt::Debug for Image {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Image")
-            .field("base", &self.base)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Image {

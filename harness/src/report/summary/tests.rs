@@ -1,5 +1,5 @@
 use super::Summary;
-use crate::ledger::{Layer, Place};
+use crate::ledger::{Amount, Layer, Place};
 use crate::report::check_report::Code;
 use crate::report::check_report::{CheckStatus, Finding, FindingKind, Frame, Reason, Report, Site};
 
@@ -93,7 +93,10 @@ fn a_first_use_is_named_with_its_test_and_its_line() {
 #[test]
 fn a_scope_is_advised_beside_unchecked_tests_only_for_threads_of_a_check() {
     let mut summary = summary([Report::bare(CheckStatus::Clean)]);
-    summary.add_unowned(14, 1024);
+    summary.add_unowned(Amount {
+        count: 14,
+        bytes: 1024,
+    });
     let alone = summary.text().unwrap();
     assert!(
         alone.contains("use `Scope` to assign their allocations to a test"),
@@ -198,8 +201,14 @@ fn the_configuration_file_is_named_once() {
 #[test]
 fn memory_without_an_owner_is_summed_up() {
     let mut summary = summary([Report::bare(CheckStatus::Clean)]);
-    summary.add_unowned(2, 1 << 19);
-    summary.add_unowned(1, 1 << 19);
+    summary.add_unowned(Amount {
+        count: 2,
+        bytes: 1 << 19,
+    });
+    summary.add_unowned(Amount {
+        count: 1,
+        bytes: 1 << 19,
+    });
     assert_eq!(
         summary.text().unwrap(),
         "gpu-leak-check: 1 checked: 1 clean\n  3 allocations, 1.00 MiB by threads outside every \

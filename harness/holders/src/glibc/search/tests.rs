@@ -256,18 +256,27 @@ fn the_driver_s_own_blocks_lead_nowhere() {
         ..Driver::default()
     };
     let of_a_context = Driver {
-        contexts: [Hidden::of(CONTEXT)].into_iter().collect(),
+        objects: DriverObjects {
+            contexts: [Hidden::of(CONTEXT)].into_iter().collect(),
+            ..DriverObjects::default()
+        },
         ..Driver::default()
     };
     let mut program = chain(3);
     let known = Driver {
-        handles: [Hidden::of(program.address(0))].into_iter().collect(),
+        objects: DriverObjects {
+            all: [Hidden::of(program.address(0))].into_iter().collect(),
+            ..DriverObjects::default()
+        },
         ..Driver::default()
     };
     assert_eq!(program.search(1, &known).hits, [None]);
     // A queue may be part of its device, and the program knows only the queue's address.
     let inside = Driver {
-        handles: [Hidden::of(program.address(0) + 8)].into_iter().collect(),
+        objects: DriverObjects {
+            all: [Hidden::of(program.address(0) + 8)].into_iter().collect(),
+            ..DriverObjects::default()
+        },
         ..Driver::default()
     };
     assert_eq!(program.search(1, &inside).hits, [None]);
@@ -275,7 +284,10 @@ fn the_driver_s_own_blocks_lead_nowhere() {
     assert_eq!(program.search(1, &of_a_library).hits, [None]);
     // The program keeps the addresses of functions that it has looked up.
     let with_functions = Driver {
-        functions: [LIBRARY + 8].into_iter().collect(),
+        objects: DriverObjects {
+            functions: [LIBRARY + 8].into_iter().collect(),
+            ..DriverObjects::default()
+        },
         ..of_a_library
     };
     assert!(program.search(1, &with_functions).hits[0].is_some());

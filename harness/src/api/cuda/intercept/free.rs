@@ -5,12 +5,12 @@ use crate::api::cuda::call::{Frees, Share, key};
 use crate::api::cuda::contexts::Context;
 use crate::api::cuda::listener::Listener;
 use crate::api::cuda::numbered;
-use crate::capture::{freeing_caller, stack};
+use crate::capture::{free_ended, freeing_caller};
 use crate::device::exclusion::{
     CONTEXT_EXCLUSION, Destruction, Exclusion, POOL_EXCLUSION, STREAM_EXCLUSION,
 };
 use crate::ledger::Kind;
-use crate::ledger::event::{ContextEnd, CuResult, Event, Key, Space, StackId, Ticket};
+use crate::ledger::event::{ContextEnd, CuResult, Event, Key, Space, Ticket};
 
 /// What the end of a free needs from its beginning.
 #[derive(Default)]
@@ -89,20 +89,9 @@ impl Listener<'_> {
     fn free_ended(&self, call: &Frees, begun: &BegunFree, error: CuResult) {
         if let Some(ticket) = begun.ticket {
             let captured = begun.captured.filter(|_| error == 0);
-            // A backtrace costs more than everything else in a free, and a free that succeeds does
-            // not need one.
-            let stack = if error == 0 {
-                StackId::default()
-            } else {
-                stack()
-            };
             self.report(match captured {
                 Some(_) => Event::FreeCaptured { ticket },
-                None => Event::FreeEnded {
-                    ticket,
-                    error,
-                    stack,
-                },
+                None => free_ended(ticket, error),
             });
             if let Some(graph) = captured {
                 let address = call.value;

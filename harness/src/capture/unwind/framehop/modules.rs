@@ -13,6 +13,8 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use gpu_leak_interpose::{object_name, segments};
+
 use crate::loader::{self, Changes};
 use crate::sync::locked;
 
@@ -81,13 +83,9 @@ fn read() -> UnwindModules {
     let loader = unsafe { libc::getauxval(libc::AT_BASE) };
     loader::visit(|object| {
         modules.changes = (object.dlpi_adds, object.dlpi_subs);
-        let name = ptr::NonNull::new(object.dlpi_name.cast_mut());
-        // SAFETY: the name that the loader has for an object ends with a zero byte and does not
-        // change during the visit.
-        let name = name.map(|name| unsafe { CStr::from_ptr(name.as_ptr()) });
-        modules.is_under_valgrind |= name.is_some_and(is_of_valgrind);
-        // SAFETY: the loader passes a valid entry. It holds its lock during this call, so the
-        // module stays loaded; a module from the start stays loaded forever.
+        modules.is_under_valgrind |= is_of_valgrind(object_name(object));
+        // SAFETY: the loader holds its lock during this call, so the module stays loaded; a module
+        // from the start stays loaded forever.
         if let Some(module) = unsafe { module(object, from_the_start) } {
             modules.unwinder.add_module(module);
         }
@@ -110,37 +108,24 @@ fn is_of_valgrind(file: &CStr) -> bool {
 ///
 /// # Safety
 ///
-/// `info` is a valid entry. The module stays mapped during the call or, if `stays` is set, forever.
-unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<ModuleBytes>> {
-    // SAFETY: the entry is valid, and so are its program headers.
-    let (base, headers) = unsafe {
-        let count = usize::from((*info).dlpi_phnum);
-        let headers = std::slice::from_raw_parts((*info).dlpi_phdr, count);
-        ((*info).dlpi_addr, headers)
+/// The module stays mapped during the call or, if `stays` is set, forever.
+unsafe fn module(object: &libc::dl_phdr_info, stays: bool) -> Option<Module<ModuleBytes>> {
+    let of_type = |wanted| {
+        let segments = segments(object).filter(move |(kind, ..)| *kind == wanted);
+        segments.map(|(_, flags, range)| (flags, range.start as u64..range.end as u64))
     };
-    let loaded = || {
-        headers
-            .iter()
-            .filter(|header| header.p_type == libc::PT_LOAD)
-    };
-    let range = |header: &libc::Elf64_Phdr| header.p_vaddr..header.p_vaddr + header.p_memsz;
-    let start = loaded().map(|header| range(header).start).min()?;
-    let end = loaded().map(|header| range(header).end).max()?;
-
-    let index = range(
-        headers
-            .iter()
-            .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?,
-    );
-    // A slice must not refer to writable memory.
-    let constant =
-        |header: &&libc::Elf64_Phdr| header.p_flags & (libc::PF_R | libc::PF_W) == libc::PF_R;
+    let loaded = || of_type(libc::PT_LOAD);
+    let start = loaded().map(|(_, range)| range.start).min()?;
+    let end = loaded().map(|(_, range)| range.end).max()?;
+    let (_, index) = of_type(libc::PT_GNU_EH_FRAME).next()?;
     let segment_of = |address: u64| {
-        let mut segments = loaded().filter(constant).map(range);
-        segments.find(|segment| segment.contains(&address))
+        // A slice must not refer to writable memory.
+        let is_constant = |flags| flags & (libc::PF_R | libc::PF_W) == libc::PF_R;
+        let mut constant = loaded().filter(|(flags, _)| is_constant(*flags));
+        constant.find_map(|(_, range)| range.contains(&address).then_some(range))
     };
     let bytes = |range: Range<u64>| {
-        let data = ptr::with_exposed_provenance::<u8>((base + range.start) as usize);
+        let data = ptr::with_exposed_provenance::<u8>(range.start as usize);
         // SAFETY: the bytes are inside a segment of the module that is readable and not writable.
         // The segment is mapped as long as the caller promises. If that is not forever, the bytes
         // are copied.
@@ -171,13 +156,7 @@ unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<
         eh_frame_hdr: Some(index_bytes),
         ..ExplicitModuleSectionInfo::default()
     };
-    let addresses = base + start..base + end;
-    Some(Module::new(
-        String::new(),
-        addresses.clone(),
-        addresses.start,
-        sections,
-    ))
+    Some(Module::new(String::new(), start..end, start, sections))
 }
 
 /// Returns a copy of a table, which is never freed. A program may load hundreds of libraries one
