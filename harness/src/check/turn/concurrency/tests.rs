@@ -62,6 +62,7 @@ fn anything_else_may_have_several_tests() {
 
 #[cfg(target_os = "linux")]
 mod threads {
+    use std::iter;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::channel;
     use std::{fs, thread};
@@ -104,11 +105,17 @@ mod threads {
                     thread::park();
                 });
                 let number = number.recv().expect("a number");
+                // If a thread of another test begins, the number of threads does not show that one
+                // is missing.
+                let known = iter::repeat_with(list_threads).flatten().next();
+                let known = known.expect("no end");
                 end.store(true, Ordering::Relaxed);
                 let mut is_missing = false;
                 while !others.is_empty() {
                     others.retain(|other| !other.is_finished());
-                    is_missing |= list_threads().is_some_and(|listed| !listed.contains(&number));
+                    is_missing |= list_threads().is_some_and(|listed| {
+                        listed.iter().all(|it| known.contains(it)) && !listed.contains(&number)
+                    });
                 }
                 last.thread().unpark();
                 assert!(!is_missing);
