@@ -239,11 +239,11 @@ fn each_floor_of_a_check_imports_only_from_below() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// More floors than that cannot be kept in mind.
+/// A reader cannot keep more than five floors in mind.
 #[test]
 fn the_harness_has_at_most_five_floors() {
     for house in [HARNESS, CORE, CHECK] {
-        assert_eq!(floors(&house).values().max(), Some(&5), "{}", house.page);
+        assert!(floors(&house).values().max() <= Some(&5), "{}", house.page);
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn expired(run: &Run) -> Vec<String> {
         .map(|(place, day)| {
             let place = escape::name(place);
             format!(
-                "expired: {place} allows a finding but expired on {}",
+                "expired: {place} still allows a finding; its last day was {}",
                 escape::name(day)
             )
         })

@@ -448,13 +448,14 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "unexplained",
-        "The part of the change in a device's used memory for which nothing that this process did \
-         accounts: the driver's own overhead, or other processes.",
+        "The part of the change in a device's used memory that nothing in this process accounts for: \
+         it is due to the driver's own overhead or to other processes.",
         "Nothing: it does not affect the result.",
     ),
     explanation(
         "place",
-        "The place of a call whose stack contains only functions of CUDA's own libraries.",
+        "The location of the call is unknown, because its stack contains only functions of CUDA's own \
+         libraries.",
         "Look at `held by`, which names the function of the library that was called.",
     ),
     explanation(

@@ -18,7 +18,8 @@
 //! 8 session deny                 starts, watches and sums up a program; `--deny`
 //! 7 arguments                    the command line
 //! 6 render launch progress       a file for each format; processes, signals and the preloaded library;
-//!   entries                      progress on a terminal; what the entries of the configuration file match in a run
+//!                                progress on a terminal;
+//!   entries                      what the entries of the configuration file match in a run
 //! 5 overview                     the model that all formats use
 //! 4 run                          reads run files
 //! 3 workspace                    where runs and their configuration are

@@ -157,7 +157,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `tolerance` and `reserved_tolerance`
 ///
-/// Bytes per device and layer, inclusive; objects without bytes are not covered: an integer expression or a string in B, KiB, MiB or GiB.
+/// Bytes per device and layer, inclusive: an integer expression or a string in B, KiB, MiB or GiB.
+/// Objects without bytes, such as events, are not covered.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -216,8 +217,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `rounds`
 ///
-/// The body runs up to this many times: once, or at least three times. A call site is a finding
-/// (`grew`) only if it holds more after every round.
+/// The body runs up to this many times. The number must be 1 or at least 3. A call site is a
+/// finding (`grew`) only if it holds more after every round.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -371,7 +372,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// The whole program is one check, which is named after the binary. The report is printed on
 /// standard error when the program ends. The exit code is the program's own if the program failed,
-/// 1 for findings or a check that had to measure and could not, and 2 for wrong settings. `main` runs on its own thread, and runs once more if
+/// 1 for findings or if a check was required to measure but could not, and 2 for wrong settings. `main` runs on its own thread, and runs once more if
 /// something was left, so that resources that a program creates once and keeps are not reported as
 /// leaks. Use `confirm = false` for programs that cannot run twice.
 ///

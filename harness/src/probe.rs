@@ -10,10 +10,11 @@ use crate::ledger::Place;
 
 /// Reads one allocator.
 ///
-/// Register it with [`probe!`](crate::probe!). Its functions are called between the runs of test
-/// bodies, from the checking thread; and, by blocks, scopes and functions such as
-/// [`memory_allocated`](crate::memory_allocated), on the thread of the test. They may take the
-/// allocator's locks, which the test must not hold then. They must not allocate GPU memory.
+/// Register it with [`probe!`](crate::probe!). Its functions are called on the checking thread,
+/// between the runs of test bodies. `Check`, `Scope` and functions such as
+/// [`memory_allocated`](crate::memory_allocated) also call them on the test's own thread. They may
+/// take the allocator's locks, so a test must not hold one of these when it uses any of those. They
+/// must not allocate GPU memory.
 ///
 /// ```
 /// use gpu_leak_check::Place;

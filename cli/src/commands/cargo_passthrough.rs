@@ -133,7 +133,7 @@ fn selects_tests(cargos: &[OsString]) -> bool {
 fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> ExitResult<u8> {
     let why = match (code, name) {
         (0, _) if settings()?.may_check_nothing => {
-            "no check ran, as GPU_LEAK_CHECK=off or without_gpu = \"skip\" permits"
+            "no check ran. This is not an error, because checks are off or `without_gpu` is \"skip\""
         }
         (0, _) if every_test => {
             "no check ran: none of the tests that ran uses a GPU or an allocator that reports its \

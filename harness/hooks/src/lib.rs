@@ -1,8 +1,8 @@
 //! Lets the code of a GPU library talk to [gpu-leak-check], from its own `src/`.
 //!
 //! A dev-dependency can only be used in tests. This crate can be a normal dependency: it has no
-//! dependencies, needs no standard library, and costs one relaxed load per call in a program without checked tests
-//! in the process.
+//! dependencies, needs no standard library, and costs one relaxed load per call in a
+//! program without checked tests.
 //!
 //! ```
 //! use gpu_leak_hooks as hooks;

@@ -29,7 +29,8 @@
 //!   blind readings               what could not be seen, and which test broke a context; reads every figure;
 //!   recording replay             what a check adds to the recording of its process; judges a recording again;
 //!   allocators_own search_time   which statics are the program's allocators' own, and hold nothing for it; how long
-//!   without_holders              a process searches; what stands in the place of `holders` in builds without it
+//!                                a process searches;
+//!   without_holders              what stands in the place of `holders` in builds without it
 //! ```
 
 #[cfg(feature = "holders")]

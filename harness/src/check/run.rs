@@ -113,6 +113,7 @@ impl Run {
         let budget = facts.budget;
         let outer = current();
         let broken = readings::synchronise(ScopeId::NONE);
+        let was_capturing = captures::active();
         if outer.is_none() {
             readings::empty_caches();
             if !turn.met_another() {
@@ -124,7 +125,7 @@ impl Run {
         }
         let others = ProcessAtBegin::now(turn);
         let baseline = readings::read(!others.is_alone(), None);
-        let was_capturing = captures::active();
+        let was_capturing = was_capturing || captures::active();
         let segments = readings::segments();
         let open = Open::new(confirms);
         for scope in earlier.0 {

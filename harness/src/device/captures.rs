@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A capture in progress.
 struct Capture {
-    /// The stream on which the capture began, as the program refers to it.
+    /// The stream on which the capture began, by its only name.
     stream: u64,
     /// The graph to which `cuStreamBeginCaptureToGraph` adds nodes, or 0.
     into: u64,
@@ -19,26 +19,14 @@ struct Capture {
     context: ContextUid,
 }
 
-struct Captures {
-    all: Vec<Capture>,
-    /// The numbers that the driver gave to captures whose graph is known.
-    numbered: Vec<u64>,
-}
-
-static CAPTURES: Mutex<Captures> = Mutex::new(Captures {
-    all: Vec::new(),
-    numbered: Vec::new(),
-});
+static CAPTURES: Mutex<Vec<Capture>> = Mutex::new(Vec::new());
 /// The number of captures, so that asking whether there is one costs a single load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn change<T>(change: impl FnOnce(&mut Captures) -> T) -> T {
+fn change<T>(change: impl FnOnce(&mut Vec<Capture>) -> T) -> T {
     let mut captures = locked(&CAPTURES);
     let answer = change(&mut captures);
-    if captures.all.is_empty() {
-        captures.numbered.clear();
-    }
-    COUNT.store(captures.all.len(), Ordering::Release);
+    COUNT.store(captures.len(), Ordering::Release);
     answer
 }
 
@@ -50,15 +38,15 @@ pub(crate) fn began(stream: u64, into: u64, context: ContextUid) {
         into,
         context,
     };
-    change(|captures| captures.all.push(capture));
+    change(|captures| captures.push(capture));
 }
 
 /// Records the end of the newest capture that began on `stream`. Returns the existing graph to
 /// which the capture added nodes, or 0 for a new graph; `None` if there is no such capture.
 pub(crate) fn ended(stream: u64) -> Option<u64> {
     change(|captures| {
-        let newest = captures.all.iter().rposition(|it| it.stream == stream)?;
-        Some(captures.all.remove(newest).into)
+        let newest = captures.iter().rposition(|it| it.stream == stream)?;
+        Some(captures.remove(newest).into)
     })
 }
 
@@ -68,19 +56,8 @@ pub(crate) fn ended_with(context: ContextUid) -> Vec<u64> {
         return Vec::new();
     }
     change(|captures| {
-        let ended = captures.all.extract_if(.., |it| it.context == context);
+        let ended = captures.extract_if(.., |it| it.context == context);
         ended.map(|it| it.stream).collect()
-    })
-}
-
-/// Records that the graph of the capture with this number is known. Returns whether it was unknown.
-pub(crate) fn is_new(number: u64) -> bool {
-    change(|captures| {
-        let is_new = !captures.numbered.contains(&number);
-        if is_new {
-            captures.numbered.push(number);
-        }
-        is_new
     })
 }
 
@@ -99,7 +76,7 @@ mod tests {
     /// Returns the number of captures on the streams that only this test uses.
     fn count() -> usize {
         let captures = CAPTURES.lock().unwrap();
-        let of_test = captures.all.iter().filter(|it| it.context == CONTEXT);
+        let of_test = captures.iter().filter(|it| it.context == CONTEXT);
         of_test.count()
     }
 

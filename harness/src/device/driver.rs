@@ -289,9 +289,8 @@ impl Driver {
         Ok(unsafe { self.primary_state(device_handle(device), &raw mut flags)? } != 0)
     }
 
-    /// Returns the graph into which a stream of the current context is captured. The result is 0 if
-    /// that graph has no handle yet, and `None` if the stream is not being captured. `per_thread`
-    /// says whether stream 0 is the thread's own stream rather than the context's.
+    /// Returns the graph into which a stream of the current context is captured; `None` if the stream
+    /// is not being captured. The graph is 0 if it has no handle yet. `per_thread` says whether stream 0 is the thread's own stream rather than the context's.
     ///
     /// # Safety
     ///
@@ -300,16 +299,16 @@ impl Driver {
         &self,
         stream: u64,
         per_thread: bool,
-    ) -> Result<Option<(u64, u64)>, CuResult> {
+    ) -> Result<Option<u64>, CuResult> {
         let call = match per_thread {
             true => Self::capture_per_thread,
             false => Self::capture,
         };
         let (mut status, mut id, mut graph) = (0, 0, 0);
         let (status_out, id_out, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
-        // With the dependencies, the call would fail for a stream whose dependencies have edge
-        // data. SAFETY: the caller upholds the contract, and the pointers are those of local
-        // variables or null.
+        // If it asked for the dependencies, the call would fail if they have edge data.
+        // SAFETY: the caller upholds the contract, and the pointers are those of local variables or
+        // null.
         unsafe {
             let (dependencies, count) = (ptr::null_mut(), ptr::null_mut());
             call(
@@ -322,19 +321,21 @@ impl Driver {
                 count,
             )?;
         }
-        Ok((status != 0).then_some((graph, id)))
+        Ok((status != 0).then_some(graph))
     }
 
-    /// Returns the place of the memory at `address`, which is live.
+    /// Returns the place of the live memory at `address`.
     pub(crate) fn place_at(&self, address: u64) -> Result<Place, CuResult> {
-        /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`, and its value for memory of the host.
-        const TYPE: (c_int, u32) = (2, 1);
+        /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`
+        const MEMORY_TYPE: c_int = 2;
+        /// `CU_MEMORYTYPE_HOST`
+        const HOST: u32 = 1;
         /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
         const DEVICE: c_int = 9;
         // SAFETY: any address may be queried, and the values of both attributes have four bytes.
         unsafe {
-            match self.pointer_attribute(TYPE.0, address)? {
-                of_host if of_host == TYPE.1 => Ok(Place::HOST),
+            match self.pointer_attribute(MEMORY_TYPE, address)? {
+                HOST => Ok(Place::HOST),
                 _ => Ok(Place::cuda(
                     self.pointer_attribute(DEVICE, address)? as usize
                 )),

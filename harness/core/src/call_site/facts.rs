@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn no_row_is_hidden_by_the_row_before_it() {
+    fn no_row_is_hidden_by_an_earlier_one() {
         for row in FACTS {
             let function = row.functions.first().copied().unwrap_or_default();
             assert_eq!(fact(row.library, function), Some(row.says));

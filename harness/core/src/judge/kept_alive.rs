@@ -90,7 +90,8 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
                 let consequences = &mut found[*cause].finding.consequences;
                 match consequences.iter_mut().find(|it| it.resource == resource) {
                     Some(same) => {
-                        (same.count, same.bytes) = (same.count + count, same.bytes + bytes)
+                        same.count = same.count.saturating_add(count);
+                        same.bytes = same.bytes.saturating_add(bytes);
                     }
                     None => consequences.push(Consequence {
                         resource,

@@ -12,9 +12,9 @@ use crate::report::{Course, Figure, LoggedAllocation, Point, RunPurpose, Timelin
 /// How many of the first rounds and of the last rounds are kept.
 const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
-/// How many samples of a figure are kept of a run.
+/// The number of samples that are kept for each figure of a run.
 pub const SAMPLES: usize = 128;
-/// The same for each of several rounds.
+/// The number that is kept for each figure if the check has several rounds.
 pub const SAMPLES_OF_A_ROUND: usize = 16;
 /// A check with more runs than this keeps only the largest allocations of each run.
 const MAX_RUNS: usize = 3;

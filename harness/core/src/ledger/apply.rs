@@ -44,7 +44,7 @@ pub struct Ledger {
     pub contexts: ContextTable,
     /// The anomalies so far.
     pub anomalies: Anomalies,
-    /// The frees in the scopes that ask for them.
+    /// The recorded frees of what the logged scopes created.
     pub free_log: FreeLog,
     /// Whether resources made outside every scope belong to the watched program.
     all_its_own: AtomicBool,

@@ -358,8 +358,8 @@ pub enum Event {
         /// The memory that each launch frees.
         address: u64,
     },
-    /// The nodes that were added under one key belong to a graph: the capture of a stream ended, or
-    /// a graph was moved into its parent.
+    /// The nodes that were added under `from` now belong to `to`, or are gone, because the capture of
+    /// a stream ended or a graph was moved into its parent.
     NodesMoved {
         /// The stream on which the capture began, or a graph.
         from: Key,

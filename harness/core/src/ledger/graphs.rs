@@ -194,7 +194,7 @@ impl Graphs {
         let graph = self.all.get(exec)?;
         let has_memory = !(graph.allocations.made.is_empty() && graph.frees.is_empty());
         has_memory.then(|| Launch {
-            allocations: graph.allocations.in_order(),
+            allocations: graph.allocations.made.values().copied().collect(),
             frees: graph.frees.clone(),
             auto_free: graph.auto_free,
         })

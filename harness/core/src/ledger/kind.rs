@@ -1,7 +1,8 @@
 //! The kind of a resource: a kind of memory, or a kind of handle.
 
-use crate::units::exact_size;
 use serde::{Deserialize, Serialize};
+
+use crate::units::exact_size;
 
 /// A resource of this kind is freed when its context ends.
 ///
@@ -50,22 +51,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Returns the description of memory of this kind: `4.00 KiB of linear memory`.
-    pub fn memory(self, bytes: u64) -> String {
-        format!("{} of {} memory", exact_size(bytes), self.name())
-    }
-
-    /// Returns the noun for one resource: `allocation`, `stream`.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Self::GraphHandle => "graph",
-            Self::ExternalMemory => "external memory object",
-            kind if kind.is_handle() => kind.name(),
-            _ => "allocation",
-        }
-    }
-
-    /// Whether a resource of this kind is freed when its context ends.
+            /// Whether a resource of this kind is freed when its context ends.
             pub(super) const fn ends_with_context(self) -> bool {
                 match self {
                     $(Self::$kind => $ends,)*
@@ -217,6 +203,21 @@ kinds! {
 }
 
 impl Kind {
+    /// Returns the description of memory of this kind: `4.00 KiB of linear memory`.
+    pub fn memory(self, bytes: u64) -> String {
+        format!("{} of {} memory", exact_size(bytes), self.name())
+    }
+
+    /// Returns the noun for one resource: `allocation`, `stream`.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::GraphHandle => "graph",
+            Self::ExternalMemory => "external memory object",
+            kind if kind.is_handle() => kind.name(),
+            _ => "allocation",
+        }
+    }
+
     /// Whether resources of this kind are counted rather than measured in bytes.
     #[must_use]
     pub const fn is_handle(self) -> bool {

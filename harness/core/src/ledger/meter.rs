@@ -16,6 +16,7 @@ pub use self::reading::{GraphUsage, InTurn, Lifetime, MeterReading, SiteUsage};
 use super::event::{Record, ScopeId};
 use super::name::{Layer, Place};
 use super::quiet_lock::{QuietLock, lock_quietly};
+use crate::recursion_guard::quiet;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,7 +31,7 @@ pub struct Meters {
     meters: Mutex<Running>,
 }
 
-/// The active meters. There are as many as budgets and logs that are nested.
+/// The active meters. There are few: one for each active budget or log.
 #[derive(Debug, Default)]
 pub(super) struct Running(Vec<Meter>);
 
@@ -87,6 +88,7 @@ impl Meters {
     /// Ends a scope's meter, if it has one. Resources that the scope leaves still count for its
     /// ancestors until they are freed.
     pub fn end(&self, scope: ScopeId) -> Vec<MeterReading> {
+        let _quiet = quiet();
         let ended = self.take(scope, false);
         ended.map_or_else(Vec::new, |meter| meter.readings())
     }
@@ -121,6 +123,8 @@ impl Meters {
 
     /// Ends a scope's log, if it has one.
     pub fn end_log(&self, scope: ScopeId) {
+        // The log was allocated under the recursion guard, and is freed under it.
+        let _quiet = quiet();
         if self.take(scope, true).is_some() {
             self.logs.fetch_sub(1, Ordering::Relaxed);
         }

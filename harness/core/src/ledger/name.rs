@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::recursion_guard::quiet;
 
-/// The names from one position of a growing list on. The number of a name never changes.
+/// A growing list of names, or the rest of it from one position on. The number of a name never changes.
 ///
 /// The code under test may ask for a name inside an allocator, so the list has no lock that could
 /// be held while something is allocated.
@@ -37,7 +37,7 @@ impl NameList {
     fn number(&self, name: &str) -> Option<u16> {
         let known = self.names().position(|known| known == name);
         let number = known.or_else(|| self.add(name))?;
-        u16::try_from(number).ok().filter(|it| *it < MAX_NAMES)
+        u16::try_from(number).ok()
     }
 
     #[cold]
@@ -59,7 +59,7 @@ impl NameList {
         }));
         ADDING.set(false);
         let (mut list, mut number) = (self, 0);
-        loop {
+        while number < usize::from(MAX_NAMES) {
             let listed = *list.0.get_or_init(|| new);
             // Another thread may have added the same name in the meantime.
             if listed.name == new.name {
@@ -67,6 +67,7 @@ impl NameList {
             }
             (list, number) = (&listed.next, number + 1);
         }
+        None
     }
 
     fn name(&self, number: u16) -> Option<&'static str> {
@@ -74,8 +75,9 @@ impl NameList {
     }
 }
 
-/// The largest number of names. The remaining numbers are for places without a name.
-const MAX_NAMES: u16 = u16::MAX - Place::FIRST_NAMED;
+/// The largest number of names. A look-up compares one name after the other, and no program has as
+/// many allocators or devices.
+const MAX_NAMES: u16 = 1 << 12;
 
 static LAYERS: NameList = NameList::new();
 static PLACES: NameList = NameList::new();
@@ -92,7 +94,7 @@ impl Layer {
     ///
     /// # Panics
     ///
-    /// Panics if there are tens of thousands of names, or if the global allocator calls this while
+    /// Panics if there are more than 4,096 names, or if the global allocator calls this while
     /// its name is being stored.
     #[must_use]
     pub fn allocator(name: &str) -> Self {

@@ -1,5 +1,5 @@
-//! Locks of the ledger's parts. An event that the holder of such a lock caused would wait for it
-//! forever, so the recursion guard is held as well.
+//! Locks of the ledger's parts. An event caused by the thread that holds such a lock would wait for
+//! that lock forever, so the thread also holds the recursion guard.
 
 use std::ops::{Deref, DerefMut};
 

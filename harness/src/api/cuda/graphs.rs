@@ -8,8 +8,8 @@
 use super::call::{AddedNode, key, named};
 use super::foreign::{AllocationNode, Properties};
 use super::listener::Listener;
-use crate::capture::{caller, freeing_caller};
-use crate::ledger::event::{Creation, Event, Key, Space, StackId};
+use crate::capture::{caller, free_ended, freeing_caller};
+use crate::ledger::event::{Creation, Event, Key, Space};
 use crate::ledger::{Kind, Layer, Place};
 
 /// `CU_GRAPH_NODE_TYPE_GRAPH`
@@ -53,19 +53,14 @@ pub(super) unsafe fn node_added(listener: &Listener<'_>, holder: u64, node: Adde
     }
 }
 
-/// Reports that `child` was moved into its parent, which destroys it. The program cannot destroy it
-/// any more.
+/// Reports that `child` was moved into its parent. It is now destroyed with its parent, and the
+/// program can no longer destroy it, so it counts as freed.
 fn child_moved(listener: &Listener<'_>, parent: Key, child: u64) {
     let key = named(Kind::GraphHandle, child);
     listener.nodes_moved(key, Some(parent));
     let caller = freeing_caller();
     if let Some(ticket) = listener.report(Event::FreeBegan { key, caller }) {
-        let (error, stack) = (0, StackId::default());
-        listener.report(Event::FreeEnded {
-            ticket,
-            error,
-            stack,
-        });
+        listener.report(free_ended(ticket, 0));
     }
 }
 

@@ -10,8 +10,13 @@ use crate::device::driver::Driver;
 use crate::ledger::event::{ContextEnd, ContextUid, Event, Key, Ticket};
 use crate::ledger::{Kind, Ledger, Place};
 
-/// Reports a call to a ledger, and answers questions about the call. Outside a capture, a call that
-/// allocates or frees memory causes at most one query to the driver. No call waits for a device.
+/// `CU_STREAM_PER_THREAD`. Streams with greater numbers belong to the context in which they were
+/// created, all others to the current one.
+pub(super) const PER_THREAD: u64 = 2;
+
+/// Reports calls to a ledger, and answers questions about the call. Outside a capture, a call that
+/// allocates or frees memory causes at most one query to the driver, unless the current context does
+/// not tell where the memory is. No call waits for a device.
 pub(super) struct Listener<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) contexts: &'a Contexts,
@@ -83,10 +88,9 @@ impl Listener<'_> {
         }
     }
 
-    /// Returns the stream by the name that it has in any call.
+    /// Returns `CU_STREAM_PER_THREAD` if `stream` is 0 and means that stream in this call; otherwise
+    /// `stream`.
     fn stream(&self, stream: u64) -> u64 {
-        /// `CU_STREAM_PER_THREAD`
-        const PER_THREAD: u64 = 2;
         match stream {
             0 if self.per_thread => PER_THREAD,
             stream => stream,
@@ -95,10 +99,20 @@ impl Listener<'_> {
 
     /// Records that a capture began, which adds nodes to the graph `into` or to a new one (0).
     pub(super) fn capture_began(&self, stream: u64, into: u64) {
-        let stream = self.stream(stream);
-        let record = self.ledger.get(&named(Kind::Stream, stream));
+        let key = self.stream(stream);
+        let record = self.ledger.get(&named(Kind::Stream, key));
         let context = record.map_or_else(|| self.current().owner, |it| it.made.context);
-        captures::began(stream, into, context);
+        captures::began(key, into, context);
+        // SAFETY: the capture that the program has begun keeps the stream live.
+        let graph = unsafe { self.captured(Some(stream)) };
+        // An earlier graph with this handle may have been abandoned in the middle of its capture.
+        if let Some(graph) = graph.filter(|graph| self.ledger.get(graph).is_none()) {
+            self.report(Event::NodesMoved {
+                from: graph,
+                to: None,
+                is_last: false,
+            });
+        }
     }
 
     /// Records that the capture on this stream ended with the graph `graph` or with none. Returns
@@ -128,16 +142,9 @@ impl Listener<'_> {
         let stream = stream.filter(|_| captures::active())?;
         // SAFETY: as the caller promises, the stream is valid for the program's own call.
         let into = unsafe { self.driver?.captured_into(stream, self.per_thread) };
-        let (graph, number) = into.ok()??;
-        if graph == 0 {
-            return Some(named(Kind::Stream, self.stream(stream)));
-        }
-        let graph = named(Kind::GraphHandle, graph);
-        // An earlier graph with this handle may have been abandoned in the middle of its capture.
-        if captures::is_new(number) && self.ledger.get(&graph).is_none() {
-            let (from, to, is_last) = (graph, None, false);
-            self.report(Event::NodesMoved { from, to, is_last });
-        }
-        Some(graph)
+        into.ok()?.map(|graph| match graph {
+            0 => named(Kind::Stream, self.stream(stream)),
+            _ => named(Kind::GraphHandle, graph),
+        })
     }
 }

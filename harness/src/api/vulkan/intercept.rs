@@ -268,7 +268,8 @@ impl Reporter<'_> {
             match create.how {
                 Created::Each(_) if matches!(result, DEFERRED | REFUSED) => None,
                 Created::Each(count) => Some(without_pool(count)),
-                // Like pipelines, binaries that could be created are returned with an error.
+                // As with pipelines, the call returns the binaries that it could create even if its
+                // result is an error.
                 Created::PipelineBinaries(made) if result != REFUSED => {
                     made.read().map(|it| (it.count, 0, it.handles))
                 }
@@ -381,8 +382,7 @@ impl Reporter<'_> {
             if memory == 0 || is_of_a_plane {
                 return;
             }
-            // SAFETY: the caller upholds the contract, and the caller of `bind` states whether the
-            // memory is that of a plane.
+            // SAFETY: the caller upholds the contract, and the memory is not that of a plane.
             let bytes = unsafe { owner.bytes_of(kind, object) };
             self.tell(Event::Bound {
                 key: object_key(kind, owner.uid, object),

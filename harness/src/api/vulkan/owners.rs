@@ -204,7 +204,7 @@ pub(super) fn listed_in_groups(instance: u64, devices: impl Iterator<Item = u64>
         let is_known = |it: &Physical| it.handle == handle && it.instance == instance;
         if !known.physical.iter().any(is_known) {
             let of_instance = known.physical.iter().filter(|it| it.instance == instance);
-            let index = of_instance.count();
+            let index = of_instance.map(|it| it.index + 1).max().unwrap_or(0);
             known.physical.retain(|other| other.handle != handle);
             known.physical.push(Physical {
                 handle,

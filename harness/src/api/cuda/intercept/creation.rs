@@ -4,9 +4,10 @@ use super::Intercepted;
 use crate::api::cuda::call::{At, Bytes, Creates, key, named, place_of};
 use crate::api::cuda::contexts::Context;
 use crate::api::cuda::foreign::Argument;
-use crate::api::cuda::listener::Listener;
+use crate::api::cuda::listener::{Listener, PER_THREAD};
 use crate::api::cuda::{graphs, numbered};
 use crate::capture::caller;
+use crate::device::captures;
 use crate::ledger::event::{ContextUid, Creation, CuResult, Event, Key};
 use crate::ledger::{Kind, Layer, Place};
 
@@ -87,11 +88,12 @@ impl Listener<'_> {
             let green = self.contexts.green_of_stream(create.green, context.handle);
             context.owner = green.unwrap_or(context.owner);
         }
-        // SAFETY: the call has returned success.
-        let made = unsafe {
-            let asks = captured.is_none() && self.is_placed_by_driver(create, &context);
-            self.creation(create, key, &context, asks)
+        let elsewhere = match captured {
+            None => self.place_elsewhere(create, key.value(), &context),
+            Some(_) => None,
         };
+        // SAFETY: the call has returned success.
+        let made = unsafe { self.creation(create, key, &context, elsewhere) };
         if let Some(graph) = captured {
             self.report(Event::GraphAllocates { graph, made });
             return;
@@ -124,23 +126,30 @@ impl Listener<'_> {
         }
     }
 
-    /// Whether the current context does not determine the place of stream-ordered memory, because
-    /// its stream or its pool may belong to another device.
-    fn is_placed_by_driver(&self, create: &Creates, current: &Context) -> bool {
-        /// `CU_STREAM_PER_THREAD`, the last stream that belongs to the current context.
-        const PER_THREAD: u64 = 2;
+    /// Returns the place of stream-ordered memory whose stream or pool may belong to a device other
+    /// than that of the current context; `None` if the current context or the ledger tells it.
+    fn place_elsewhere(&self, create: &Creates, address: u64, current: &Context) -> Option<Place> {
+        let record = |kind, handle| self.ledger.get(&named(kind, handle));
+        let asked = || self.driver?.place_at(address).ok();
+        // The driver is not asked while a stream is captured, as that might end the capture.
+        let asked = || (!captures::active()).then(asked).flatten();
         match (create.kind, create.pool, create.stream) {
             (Kind::StreamOrdered, 0, Some(stream)) => {
-                let may_be_elsewhere = self.contexts.are_of_several_devices();
-                stream > PER_THREAD && (current.handle == 0 || may_be_elsewhere)
+                let is_elsewhere = current.handle == 0 || self.contexts.are_of_several_devices();
+                let is_meant = stream > PER_THREAD && is_elsewhere;
+                is_meant.then(|| {
+                    record(Kind::Stream, stream)
+                        .map(|it| it.made.place)
+                        .or_else(asked)
+                })?
             }
-            (Kind::StreamOrdered, pool, _) => self.ledger.get(&named(Kind::Pool, pool)).is_none(),
-            _ => false,
+            (Kind::StreamOrdered, pool, _) if record(Kind::Pool, pool).is_none() => asked(),
+            _ => None,
         }
     }
 
-    /// Returns the creation event of the resource with this key. If `is_placed_by_driver`, the
-    /// driver is asked where it is.
+    /// Returns the creation event of the resource with this key, which is at `elsewhere` if that is
+    /// known.
     ///
     /// # Safety
     ///
@@ -151,7 +160,7 @@ impl Listener<'_> {
         create: &Creates,
         key: Key,
         current: &Context,
-        is_placed_by_driver: bool,
+        elsewhere: Option<Place>,
     ) -> Creation {
         let place = match create.place {
             At::Context => Place::UNKNOWN,
@@ -166,8 +175,7 @@ impl Listener<'_> {
         // A new context does not belong to the context that was current when it was created, and
         // must not end with it.
         let is_another = create.kind == Kind::Context && current.handle != key.value();
-        let asked = is_placed_by_driver.then(|| self.driver?.place_at(key.value()).ok());
-        let place = asked.flatten().unwrap_or(place);
+        let place = elsewhere.unwrap_or(place);
         // Memory from an explicit pool is at the place of the pool, which the ledger knows.
         let is_in_context = place == Place::UNKNOWN && create.pool == 0;
         Creation {

@@ -2,15 +2,15 @@
 
 use super::Intercepted;
 use crate::api::cuda::call::{Frees, Share, key};
-use crate::api::cuda::contexts::Context;
+use crate::api::cuda::contexts::{Context, PrimaryTurn};
 use crate::api::cuda::listener::Listener;
 use crate::api::cuda::numbered;
 use crate::capture::{free_ended, freeing_caller};
 use crate::device::exclusion::{
     CONTEXT_EXCLUSION, Destruction, Exclusion, POOL_EXCLUSION, STREAM_EXCLUSION,
 };
-use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Key, Space, Ticket};
+use crate::ledger::{Kind, Place};
 
 /// What the end of a free needs from its beginning.
 #[derive(Default)]
@@ -21,8 +21,9 @@ pub(in crate::api::cuda) struct BegunFree {
     captured: Option<Key>,
     /// The context that the call is about to end.
     ending: Option<Context>,
-    // This field is dropped after everything has been reported.
+    // These fields are dropped in this order, after everything has been reported.
     _destruction: Option<Destruction>,
+    _turn: Option<PrimaryTurn>,
 }
 
 impl Intercepted<BegunFree> for Frees {
@@ -44,16 +45,6 @@ impl Listener<'_> {
         let Some(key) = key(call.space, call.value) else {
             return;
         };
-        // A primary context has no record, and its uses are not counted.
-        if let Share::References(..) = call.share
-            && self
-                .contexts
-                .find(call.value)
-                .is_some_and(|it| it.is_primary)
-            && call.space == Space::Handle(Kind::Context)
-        {
-            return;
-        }
         // SAFETY: the caller upholds the contract.
         begun.captured = unsafe { self.captured(call.stream) };
         begun.ticket = match call.share {
@@ -65,6 +56,13 @@ impl Listener<'_> {
             Share::Whole => {
                 let caller = freeing_caller();
                 self.report(Event::FreeBegan { key, caller })
+            }
+            // A primary context has no record, and its uses are not counted.
+            Share::References(..) if let Some(place) = self.place_of_primary(call) => {
+                begun._turn = place
+                    .cuda_ordinal()
+                    .and_then(|device| PrimaryTurn::at(device as i32));
+                None
             }
             Share::References(count, graph) => self.report(Event::ReleaseBegan {
                 key,
@@ -122,11 +120,16 @@ impl Listener<'_> {
         };
         self.context_ended(ended.and_then(Context::reported), ContextEnd::Destroyed);
     }
-}
 
-impl Listener<'_> {
-    /// Removes and returns a context without a record whose use was released. A primary context
-    /// does not end by that, but is reported if it has ended.
+    /// Returns the place of the primary context of which this call releases a use.
+    fn place_of_primary(&self, call: &Frees) -> Option<Place> {
+        let is_of_context = call.space == Space::Handle(Kind::Context);
+        let context = is_of_context.then(|| self.contexts.find(call.value))??;
+        context.is_primary.then_some(context.place)
+    }
+
+    /// Removes and returns a context without a record whose use was released. Releasing a use does
+    /// not end a primary context; its end is reported only if the driver says that it has ended.
     fn detached(&self, context: u64) -> Option<Context> {
         match self.contexts.find(context) {
             Some(found) if found.is_primary => {

@@ -62,7 +62,6 @@ fn anything_else_may_have_several_tests() {
 
 #[cfg(target_os = "linux")]
 mod threads {
-    use std::iter;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::channel;
     use std::{fs, thread};
@@ -107,8 +106,11 @@ mod threads {
                 let number = number.recv().expect("a number");
                 // If a thread of another test begins, the number of threads does not show that one
                 // is missing.
-                let known = iter::repeat_with(list_threads).flatten().next();
-                let known = known.expect("no end");
+                let known = loop {
+                    if let Some(listed) = list_threads() {
+                        break listed;
+                    }
+                };
                 end.store(true, Ordering::Relaxed);
                 let mut is_missing = false;
                 while !others.is_empty() {
