@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{self, Command};
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpu_leak_check::__command::nearest_file;
@@ -27,20 +28,22 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// Returns the workspace of the working directory.
     pub(crate) fn here() -> ExitResult<Self> {
+        static HERE: OnceLock<Result<Workspace, String>> = OnceLock::new();
+        HERE.get_or_init(Self::read).clone().map_err(Failure::usage)
+    }
+
+    fn read() -> Result<Self, String> {
         let output = Command::new(cargo())
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
             .output()
-            .map_err(|why| Failure::usage(format!("cannot start cargo: {why}")))?;
+            .map_err(|why| format!("cannot start cargo: {why}"))?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             let why = why.trim().trim_start_matches("error: ");
-            return Err(Failure::usage(format!(
-                "this is not a cargo workspace: {why}"
-            )));
+            return Err(format!("this is not a cargo workspace: {why}"));
         }
-        serde_json::from_slice(&output.stdout).map_err(|why| {
-            Failure::usage(format!("cannot parse the output of cargo metadata: {why}"))
-        })
+        serde_json::from_slice(&output.stdout)
+            .map_err(|why| format!("cannot parse the output of cargo metadata: {why}"))
     }
 
     /// Whether cargo runs the tests of only some members here, unless its arguments name them: those
@@ -105,7 +108,16 @@ pub(crate) fn configuration() -> Option<(PathBuf, String)> {
     let chosen = variable("GPU_LEAK_CHECK_CONFIG");
     let here = env::current_dir().unwrap_or_else(|_| root.clone());
     let found = match chosen {
-        Some(chosen) => Some(root.join(chosen)),
+        // As in a check, a relative path is resolved from the workspace or the working directory.
+        Some(chosen) => {
+            let at_root = root.join(&chosen);
+            let here = here.join(chosen);
+            Some(if at_root.is_file() || !here.is_file() {
+                at_root
+            } else {
+                here
+            })
+        }
         None => nearest_file(&here, &root),
     };
     found.map(|path| {

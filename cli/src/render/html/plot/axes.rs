@@ -30,7 +30,8 @@ pub(super) struct RunSpan {
 impl RunSpan {
     /// Returns the coordinate of a call.
     pub(super) fn x(&self, call: u64) -> f64 {
-        let part = call.min(self.calls + 1) as f64 / (self.calls + 1) as f64;
+        let all = self.calls as f64 + 1.0;
+        let part = (call as f64).min(all) / all;
         self.left + self.width * part
     }
 }
@@ -39,12 +40,13 @@ impl RunSpan {
 pub(super) fn spans(runs: &[TimelineRun]) -> Vec<RunSpan> {
     let gaps = GAP * (runs.len().saturating_sub(1)) as f64;
     let room = WIDTH - LEFT - RIGHT - gaps;
-    let all: u64 = runs.iter().map(|run| run.calls + 1).sum();
+    // A run file may contain any number.
+    let all: f64 = runs.iter().map(|run| run.calls as f64 + 1.0).sum();
     let mut left = LEFT;
     let mut span = |run: &TimelineRun| {
         // Half of the width is shared equally, so that every run can be seen.
         let equal_share = 0.5 / runs.len() as f64;
-        let by_calls = 0.5 * (run.calls + 1) as f64 / all as f64;
+        let by_calls = 0.5 * (run.calls as f64 + 1.0) / all;
         let width = room * (equal_share + by_calls);
         let span = RunSpan {
             left,
