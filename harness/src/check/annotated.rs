@@ -22,6 +22,7 @@ use crate::exec_settings;
 use crate::ledger::ScopeId;
 #[cfg(feature = "main")]
 use crate::registry;
+use crate::report::text;
 
 /// The exit code for wrong settings.
 const USAGE: u8 = 2;
@@ -109,7 +110,7 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     let settings = match settings_of(case) {
         Ok(settings) => settings,
         Err(error) => {
-            outcome::tell(&format!("gpu-leak-check: {error}"));
+            text::tell(&format!("gpu-leak-check: {error}"));
             return ExitCode::from(USAGE);
         }
     };
@@ -126,7 +127,7 @@ pub fn run_program(case: &'static Case) -> ExitCode {
         Err(end) => return outcome::end_unjudged(case, end),
     };
     if let Some(failed) = checked.failed {
-        outcome::tell(&format!("{failed}\n\n{}", outcome::story(&checked.report)));
+        text::tell(&format!("{failed}\n\n{}", outcome::story(&checked.report)));
         return ExitCode::from(FINDINGS);
     }
     outcome::print_beside(&checked.report, checked.outcome);

@@ -27,6 +27,7 @@ use crate::case::Case;
 use crate::exec_settings;
 use crate::exit;
 use crate::report::check_report::{CheckStatus, Code, Outcome, Reason, Report};
+use crate::report::text;
 use crate::report::{Sink, Summary, headline};
 use crate::sync::{Mutex, locked};
 
@@ -127,7 +128,7 @@ fn follow(mut child: Child, permit: &str) -> io::Result<Ran> {
     let seen = Arc::clone(&between);
     let errors_over = beside(move || {
         each_line(stderr, |line| {
-            outcome::tell(line.trim_end_matches('\n'));
+            text::tell(line.trim_end_matches('\n'));
             true
         });
     })?;

@@ -102,17 +102,8 @@ pub(crate) fn print_beside(report: &Report, outcome: Outcome) {
     // A nested check that failed has printed its own report.
     let is_reported = report.failed_inside.is_some() && report.findings.is_empty();
     if outcome != Outcome::Pass && !is_reported {
-        tell(&format!("{}\n\n{}", headline(report), story(report)));
+        text::tell(&format!("{}\n\n{}", headline(report), story(report)));
     }
-}
-
-/// Prints to standard error, where the test's output is expected.
-#[expect(
-    clippy::print_stderr,
-    reason = "libtest captures it and shows it with the test"
-)]
-pub(crate) fn tell(text: &str) {
-    eprintln!("{text}");
 }
 
 /// Renders the report for this process's standard error. If a primary context was kept, only the
@@ -138,7 +129,7 @@ pub(crate) fn fail_at(subject: &Subject, headline: impl Into<String>, story: &st
     // of the text.
     let headline: String = headline.into();
     let at = format!("{}:{}:{}", subject.file, subject.line, subject.column);
-    tell(&format!(
+    text::tell(&format!(
         "\nthread '{}' panicked at {at}: {headline}\n\n{story}",
         subject.test
     ));

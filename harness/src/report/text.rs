@@ -33,6 +33,15 @@ pub fn to_string(report: &Report, how: &Rendering) -> String {
     text
 }
 
+/// Prints to standard error, where the test's output is expected.
+#[expect(
+    clippy::print_stderr,
+    reason = "libtest captures it and shows it with the test"
+)]
+pub(crate) fn tell(text: &str) {
+    eprintln!("{text}");
+}
+
 /// Renders only the tables of the devices.
 pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
     let mut text = String::new();

@@ -5,13 +5,13 @@ use std::sync::{LazyLock, Once};
 
 use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::capture::thread;
-use crate::check::outcome;
 use crate::check::scopes::hooks;
 use crate::check::scopes::open::process;
 use crate::check::turn::{child, concurrency};
 use crate::device::start::BeforeFirstThread;
 use crate::exit;
 use crate::report::run_file::{self, Aborted, Record, RunFile};
+use crate::report::text;
 use crate::report::{Sink, Summary};
 use crate::sync::{Mutex, locked};
 use crate::{observe, registry};
@@ -87,7 +87,7 @@ fn tell() {
     }
     note_what_is_missing(&mut summary);
     if let Some(text) = summary.text() {
-        outcome::tell(&format!("\n{text}"));
+        text::tell(&format!("\n{text}"));
     }
 }
 
