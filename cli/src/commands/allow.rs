@@ -15,7 +15,7 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
 use self::configuration::Configuration;
-use self::sites::{exceeded, site_of};
+use self::sites::{exceeded, is_in, site_of};
 use crate::arguments::Allow;
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::{say, test_names};
@@ -44,14 +44,15 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
     }
     let reason = asked.reason.as_deref().unwrap_or_default();
     let file = Configuration::read()?;
-    for entry in exceeded(&run).keys() {
-        if !file.entries.iter().any(|known| known.stands_in == *entry) {
-            let entry = escape::name(entry);
-            say(format_args!(
-                "note: some findings exceed the limits of {entry}: raise those limits instead of \
-                 adding an entry"
-            ));
-        }
+    for place in exceeded(&run, &file.shown, &file.entries).others {
+        let what = match is_in(place, &file.shown) {
+            true => "but no entry of the file matches them now: run these tests again",
+            false => "raise those limits instead of adding an entry",
+        };
+        let entry = escape::name(place);
+        say(format_args!(
+            "note: some findings exceed the limits of {entry}: {what}"
+        ));
     }
     let (new, merged) = file.with_leaks_of(&run, reason)?;
     if !asked.write {

@@ -20,7 +20,7 @@ use crate::workspace::{self, CONFIG};
 pub(super) struct Configuration {
     pub(super) path: PathBuf,
     /// Its path as reports show it.
-    shown: String,
+    pub(super) shown: String,
     text: String,
     /// Its entries, in order.
     pub(super) entries: Vec<Suppression>,
@@ -67,19 +67,18 @@ impl Configuration {
         document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
     }
 
-    /// Raises limits that were too low for findings of `run`, in the entries that decided about
-    /// these findings. Returns the number of entries that it changed. A later entry for the same
+    /// Raises limits that were too low for findings of `run`, in the entries that decide about these
+    /// findings. Returns the number of entries that it changed. A later entry for the same
     /// findings would have no effect.
     fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
         let tables = document
             .get_mut("allow")
             .and_then(Item::as_array_of_tables_mut);
-        let mut tables = tables.into_iter().flat_map(|tables| tables.iter_mut());
+        let tables = tables.into_iter().flat_map(|tables| tables.iter_mut());
         let mut raised = 0;
-        let exceeded = exceeded(run);
-        for entry in &self.entries {
-            let Some(table) = tables.next() else { break };
-            if let Some((left, noun)) = exceeded.get(&*entry.stands_in) {
+        let exceeded = exceeded(run, &self.shown, &self.entries).in_file;
+        for (index, (entry, table)) in self.entries.iter().zip(tables).enumerate() {
+            if let Some((left, noun)) = exceeded.get(&index) {
                 raised += usize::from(raise_bounds(table, entry.up_to, *left, *noun));
             }
         }
