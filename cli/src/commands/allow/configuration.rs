@@ -127,6 +127,11 @@ impl Configuration {
         } else {
             &written
         };
+        // The document has no carriage returns.
+        let written = match self.text.contains("\r\n") {
+            true => &written.replace("\r\n", "\n").replace('\n', "\r\n"),
+            false => written,
+        };
         if written == self.text {
             return Ok(());
         }
@@ -138,8 +143,9 @@ impl Configuration {
 }
 
 /// Writes a temporary file in the same directory and renames it over the file, so that there is
-/// always a complete file.
+/// always a complete file. If `path` is a link, the file that it leads to is replaced.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
     let mut beside = Builder::new();
     beside.prefix(".gpu-leak-check-").suffix(".new");
@@ -183,5 +189,10 @@ mod tests {
             fs::read_dir(directory.path()).expect("a directory").count(),
             3
         );
+        let link = directory.path().join("link.toml");
+        symlink("a.toml", &link).expect("a link");
+        replace(&link, "newest").expect("written");
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&path).expect("a file"), "newest");
     }
 }

@@ -76,6 +76,8 @@ pub(super) fn merge(
         entry.insert("reason", value(reason));
         let above = std::mem::take(&mut above);
         entry.decor_mut().set_prefix(above + &comment(site));
+        // After all other tables, whichever they are: a comment above must not change its place.
+        entry.set_position(Some(isize::MAX));
         entries.push(entry);
         merged.added += 1;
     }
@@ -286,6 +288,19 @@ mod tests {
         let text = document.to_string();
         let raised = "# leaked: 3 allocations, 3.00 KiB\n# at src/optim.rs:88\n[[allow]]\n";
         assert!(text.contains(raised), "{text}");
+    }
+
+    #[test]
+    fn a_comment_at_the_end_stays_in_its_table() {
+        let text = "[[allow]]\nat = \"nowhere\"\nup_to_count = 1\n\n[run]\nmode = \"auto\"\n\
+                    # strict = true   # soon\n";
+        let mut document: DocumentMut = text.parse().expect("TOML");
+        merge(&mut document, &leaking_sites(&sample::mixed()), WHY).expect("an entry");
+        let written = document.to_string();
+        assert!(
+            written.starts_with(&format!("{text}\n# leaked: ")),
+            "{written}"
+        );
     }
 
     #[test]
