@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_hooked::{Arena, Buffer, lookup_table};
@@ -42,6 +42,17 @@ fn leaks_unchecked() {
 #[test]
 fn frees_unchecked() {
     take(4096, true);
+}
+
+#[ignore = "planted"]
+#[test]
+fn leaves_a_process() {
+    use std::io::Write;
+    let daemon = Command::new("sh").args(["-c", "sleep 30 &"]).status();
+    assert!(daemon.expect("a process").success());
+    let mut stderr = std::io::stderr();
+    stderr.write_all(b"its last words").expect("written");
+    panic!("it fails, so that its output is shown");
 }
 
 #[ignore = "planted"]
@@ -298,6 +309,17 @@ fn sources_newer_than_the_command_are_not_called_changed() {
     assert_eq!(reported.code, Some(101), "{reported:?}");
     assert!(reported.stdout.contains("allocated here"), "{reported:?}");
     assert!(!reported.stdout.contains("changed after"), "{reported:?}");
+}
+
+#[test]
+fn a_process_that_a_test_leaves_is_not_waited_for() {
+    let start = Instant::now();
+    let reported = runner(&["every_test::leaves_a_process", "--ignored"]);
+    assert!(start.elapsed() < Duration::from_secs(20), "{reported:?}");
+    assert_eq!(reported.code, Some(101), "{reported:?}");
+    assert!(reported.stdout.contains("its last words"), "{reported:?}");
+    let note = "every_test::leaves_a_process left a process that keeps its output open";
+    assert!(reported.stderr.contains(note), "{reported:?}");
 }
 
 #[test]

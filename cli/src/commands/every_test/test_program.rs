@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
-use std::process::{self, Command, Output, Stdio};
+use std::process::{self, Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use gpu_leak_check::__command::{Contents, unheard_allocators};
 use gpu_leak_check::__inject::Settings;
@@ -17,6 +20,9 @@ use super::test_reports::TestReports;
 use crate::exit::{ExitResult, Failure, code_of};
 use crate::launch;
 use crate::output::say;
+
+/// How long the output of a test is read after the end of its process.
+const REST_OF_OUTPUT: Duration = Duration::from_millis(500);
 
 /// A test program and its arguments, as cargo passes them to the runner.
 pub(super) struct TestProgram<'a> {
@@ -163,9 +169,64 @@ impl<'a> TestProgram<'a> {
             .spawn();
         let child = child.map_err(|why| self.not_started(&why).what)?;
         let number = child.id();
-        let output = child.wait_with_output().map_err(|why| why.to_string())?;
+        let output = output_of(child, || {
+            say(format_args!(
+                "note: {test} left a process that keeps its output open; it is not waited for"
+            ));
+        });
+        let output = output.map_err(|why| why.to_string())?;
         Ok((output, reports.report_of(number, test)))
     }
+}
+
+/// Waits for the end of `child` and returns its output. A process that it leaves may keep the pipes
+/// open for any time: then calls `is_open`, and returns the output until then.
+fn output_of(mut child: Child, is_open: impl FnOnce()) -> io::Result<Output> {
+    let (sender, receiver) = mpsc::channel();
+    let stdout = child
+        .stdout
+        .take()
+        .map(|it| Box::new(it) as Box<dyn Read + Send>);
+    let stderr = child
+        .stderr
+        .take()
+        .map(|it| Box::new(it) as Box<dyn Read + Send>);
+    for (index, pipe) in [stdout, stderr].into_iter().enumerate() {
+        let Some(mut pipe) = pipe else { continue };
+        let sender = sender.clone();
+        thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            loop {
+                match pipe.read(&mut buffer) {
+                    Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                    Ok(0) | Err(_) => break,
+                    Ok(length) if sender.send((index, buffer[..length].to_vec())).is_err() => break,
+                    Ok(_) => {}
+                }
+            }
+        });
+    }
+    drop(sender);
+    let status = child.wait()?;
+    let deadline = Instant::now() + REST_OF_OUTPUT;
+    let mut output = [Vec::new(), Vec::new()];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match receiver.recv_timeout(left) {
+            Ok((index, bytes)) if !left.is_zero() => output[index].extend(bytes),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {
+                is_open();
+                break;
+            }
+        }
+    }
+    let [stdout, stderr] = output;
+    Ok(Output {
+        status,
+        stdout,
+        stderr,
+    })
 }
 
 /// Returns the integration test target in `directory` that cargo builds as `program`. In the
