@@ -428,15 +428,23 @@ fn a_test_with_the_attribute_checks_itself() {
 fn a_program_that_lists_no_tests_runs_as_it_is() {
     let directory = tempfile::tempdir().expect("a directory");
     let script = directory.path().join("main");
-    fs::write(&script, "#!/bin/sh\necho \"training $*\"\nexit 4\n").expect("a script");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&script, mode).expect("executable");
-    let reported = call(
-        Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"))
-            .arg("every-test-runner")
-            .arg(&script),
-    );
-    assert_eq!(reported.code, Some(4), "{reported:?}");
-    assert!(reported.stdout.ends_with("training \n"), "{reported:?}");
-    assert!(reported.stderr.contains("is not watched"), "{reported:?}");
+    for list in [
+        "echo \"training $*\"",
+        "",
+        "if [ \"$1\" = --list ]; then echo 'fft: benchmark'; exit; fi",
+    ] {
+        let text =
+            format!("#!/bin/sh\n{list}\nif [ $# != 0 ]; then exit; fi\necho trained\nexit 4\n");
+        fs::write(&script, text).expect("a script");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&script, mode).expect("executable");
+        let reported = call(
+            Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"))
+                .arg("every-test-runner")
+                .arg(&script),
+        );
+        assert_eq!(reported.code, Some(4), "{reported:?}");
+        assert!(reported.stdout.ends_with("trained\n"), "{reported:?}");
+        assert!(reported.stderr.contains("is not watched"), "{reported:?}");
+    }
 }
