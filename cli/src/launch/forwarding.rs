@@ -25,13 +25,11 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Catches the signals to forward, unless this process ignores them: then the program has to
-    /// ignore them too, as under `nohup`. SIGCHLD is caught even so, because children of a process
-    /// that ignores it have no exit code.
+    /// Catches SIGCHLD and the signals to forward, unless this process ignores them: then the
+    /// program has to ignore them too, as under `nohup`.
     pub(super) fn catch() -> ExitResult<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let caught = || -> io::Result<_> {
-            unblock(SIGCHLD);
             let mut caught = vec![SIGCHLD];
             for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2] {
                 if is_ignored(signal) {
@@ -81,6 +79,19 @@ impl Signals {
     }
 }
 
+/// Lets this process get the exit codes of its children even if it was started with SIGCHLD ignored
+/// or blocked.
+pub(crate) fn expect_children() {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set before it is used, and no handler is installed.
+    unsafe {
+        libc::signal(SIGCHLD, libc::SIG_DFL);
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
+    }
+}
+
 /// Whether this process ignores `signal`.
 fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
@@ -90,15 +101,4 @@ fn is_ignored(signal: i32) -> bool {
         action.assume_init()
     };
     action.sa_sigaction == libc::SIG_IGN
-}
-
-/// Lets this thread receive `signal` even if the process was started with the signal blocked.
-fn unblock(signal: i32) {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set before it is used.
-    unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
-    }
 }

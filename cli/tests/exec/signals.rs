@@ -1,39 +1,42 @@
 //! Signals reach the program as they would without the command.
+#![expect(unsafe_code, reason = "starts commands that ignore signals")]
 
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{call, clean, command};
+use crate::support::{CliOutput, call, command};
 
-/// Returns a shell that runs `before` and then becomes the command, which runs `program`.
-fn after(before: &str, program: &[&str], runs: &Path) -> Command {
-    let mut shell = clean(Command::new("sh"));
-    shell
-        .args(["-c", &format!("{before}; exec \"$@\""), "sh"])
-        .arg(env!("CARGO_BIN_EXE_cargo-gpu-leak"))
-        .args(["gpu-leak", "exec", "--"])
-        .args(program)
-        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
-        .env("GPU_LEAK_CHECK_OUTPUT", runs);
-    shell
+/// Runs the shell's `program` under a command that ignores `signals`.
+fn ignoring(signals: &'static [i32], program: &str) -> CliOutput {
+    let runs = tempfile::tempdir().expect("a directory");
+    let mut command = command();
+    command.args(["exec", "--", "sh", "-c", program]);
+    command.env("GPU_LEAK_CHECK_OUTPUT", runs.path());
+    let ignore = move || {
+        for signal in signals {
+            // SAFETY: this only makes the process ignore a signal.
+            unsafe { libc::signal(*signal, libc::SIG_IGN) };
+        }
+        Ok(())
+    };
+    // SAFETY: the function makes only system calls that are safe after a fork.
+    unsafe { command.pre_exec(ignore) };
+    call(&mut command)
 }
 
 #[test]
 fn a_signal_that_is_ignored_stays_ignored_in_the_program() {
-    let runs = tempfile::tempdir().expect("a directory");
-    let program = ["sh", "-c", "kill -HUP $$; kill -INT $$; exit 5"];
-    let ran = call(&mut after("trap '' HUP INT", &program, runs.path()));
+    let program = "kill -HUP $$; kill -INT $$; exit 5";
+    let ran = ignoring(&[libc::SIGHUP, libc::SIGINT], program);
     assert_eq!(ran.code, Some(5), "{ran:?}");
 }
 
 #[test]
 fn a_command_that_is_started_with_sigchld_ignored_has_its_program_s_exit_code() {
-    let runs = tempfile::tempdir().expect("a directory");
-    let program = ["sh", "-c", "exit 5"];
-    let ran = call(&mut after("trap '' CHLD", &program, runs.path()));
+    let ran = ignoring(&[libc::SIGCHLD], "exit 5");
     assert_eq!(ran.code, Some(5), "{ran:?}");
 }
 
