@@ -56,6 +56,8 @@ use crate::commands::{
 use crate::exit::{Exit, ExitResult};
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    launch::expect_children();
     let arguments = Arguments::parse_from(own_options::split(env::args_os()));
     match run_command(arguments.command) {
         Ok(code) => code.into(),

@@ -137,6 +137,60 @@ fn the_bounds_of_a_handwritten_entry_are_raised_too() {
     assert_eq!(text.matches("[[allow]]").count(), 1, "{text}");
 }
 
+/// The file may have changed since the run: the entry that decides about the leak now is raised,
+/// and not the one at the line of the run.
+#[test]
+fn no_entry_at_the_line_of_another_one_is_raised() {
+    let base = tempfile::tempdir().expect("a directory");
+    let config = base.path().join("gpu-leak-check.toml");
+    let entry = |function: &str| {
+        format!("[[allow]]\nfn = \"{function}\"\nup_to_count = 1\nreason = \"known before\"\n\n")
+    };
+    fs::write(&config, entry("*keep*")).expect("a file");
+    let tests = ["keeps_the_given_count"];
+    let many = [("PLANTED", "2")];
+    let run = checked_in(base.path(), "run", &tests, Some(&config), &many);
+    let allow = |text: &str| {
+        fs::write(&config, text).expect("a file");
+        let mut write = command();
+        write.args(["allow", "--write", "--from"]).arg(&run);
+        let written = call(write.env("GPU_LEAK_CHECK_CONFIG", &config));
+        assert_eq!(written.code, Some(0), "{written:?}");
+        (fs::read_to_string(&config).expect("the file"), written)
+    };
+    let (other, own) = (entry("critical_path"), entry("*keep*"));
+    let (text, _) = allow(&format!("{other}{own}"));
+    let raised = own.replace("up_to_count = 1", "up_to_count = 2");
+    assert_eq!(text, format!("{other}{raised}"));
+    let (text, noted) = allow(&other);
+    assert_eq!(text, other);
+    assert!(
+        noted
+            .stderr
+            .contains("no entry of the file matches them now"),
+        "{noted:?}"
+    );
+}
+
+/// The rest of the file is kept, and so are its line ends.
+#[test]
+fn a_file_with_carriage_returns_keeps_them() {
+    let base = tempfile::tempdir().expect("a directory");
+    let config = base.path().join("gpu-leak-check.toml");
+    fs::write(&config, "[run]\r\nmode = \"auto\"\r\n").expect("a file");
+    let run = checked_with(base.path(), "run", &["keeps_a_tensor"], Some(&config));
+    let mut write = command();
+    write.args(["allow", "--write", "--reason", "known before", "--from"]);
+    write.arg(&run);
+    let written = call(write.env("GPU_LEAK_CHECK_CONFIG", &config));
+    assert_eq!(written.code, Some(0), "{written:?}");
+    let text = fs::read_to_string(&config).expect("the file");
+    assert!(text.starts_with("[run]\r\nmode = \"auto\"\r\n"), "{text:?}");
+    assert!(text.contains("[[allow]]"), "{text:?}");
+    let lines = text.matches('\n').count();
+    assert_eq!(text.matches("\r\n").count(), lines, "{text:?}");
+}
+
 /// An entry that is pasted as it was printed must not look complete.
 #[test]
 fn a_printed_entry_has_a_place_for_its_reason() {

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_hooked::{Arena, Buffer, lookup_table};
@@ -42,6 +42,17 @@ fn leaks_unchecked() {
 #[test]
 fn frees_unchecked() {
     take(4096, true);
+}
+
+#[ignore = "planted"]
+#[test]
+fn leaves_a_process() {
+    use std::io::Write;
+    let daemon = Command::new("sh").args(["-c", "sleep 30 &"]).status();
+    assert!(daemon.expect("a process").success());
+    let mut stderr = std::io::stderr();
+    stderr.write_all(b"its last words").expect("written");
+    panic!("it fails, so that its output is shown");
 }
 
 #[ignore = "planted"]
@@ -301,6 +312,17 @@ fn sources_newer_than_the_command_are_not_called_changed() {
 }
 
 #[test]
+fn a_process_that_a_test_leaves_is_not_waited_for() {
+    let start = Instant::now();
+    let reported = runner(&["every_test::leaves_a_process", "--ignored"]);
+    assert!(start.elapsed() < Duration::from_secs(20), "{reported:?}");
+    assert_eq!(reported.code, Some(101), "{reported:?}");
+    assert!(reported.stdout.contains("its last words"), "{reported:?}");
+    let note = "every_test::leaves_a_process left a process that keeps its output open";
+    assert!(reported.stderr.contains(note), "{reported:?}");
+}
+
+#[test]
 fn a_test_that_frees_passes_and_a_failing_one_keeps_its_message() {
     let reported = runner(&[
         "every_test::frees_unchecked",
@@ -406,15 +428,23 @@ fn a_test_with_the_attribute_checks_itself() {
 fn a_program_that_lists_no_tests_runs_as_it_is() {
     let directory = tempfile::tempdir().expect("a directory");
     let script = directory.path().join("main");
-    fs::write(&script, "#!/bin/sh\necho \"training $*\"\nexit 4\n").expect("a script");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&script, mode).expect("executable");
-    let reported = call(
-        Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"))
-            .arg("every-test-runner")
-            .arg(&script),
-    );
-    assert_eq!(reported.code, Some(4), "{reported:?}");
-    assert!(reported.stdout.ends_with("training \n"), "{reported:?}");
-    assert!(reported.stderr.contains("is not watched"), "{reported:?}");
+    for list in [
+        "echo \"training $*\"",
+        "",
+        "if [ \"$1\" = --list ]; then echo 'fft: benchmark'; exit; fi",
+    ] {
+        let text =
+            format!("#!/bin/sh\n{list}\nif [ $# != 0 ]; then exit; fi\necho trained\nexit 4\n");
+        fs::write(&script, text).expect("a script");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&script, mode).expect("executable");
+        let reported = call(
+            Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"))
+                .arg("every-test-runner")
+                .arg(&script),
+        );
+        assert_eq!(reported.code, Some(4), "{reported:?}");
+        assert!(reported.stdout.ends_with("trained\n"), "{reported:?}");
+        assert!(reported.stderr.contains("is not watched"), "{reported:?}");
+    }
 }

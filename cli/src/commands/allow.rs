@@ -7,15 +7,15 @@ mod diff;
 mod merge;
 mod sites;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_leak_check::__command::is_reason;
-use gpu_leak_check::report::check_report::FindingKind;
+use gpu_leak_check::report::check_report::{Finding, FindingKind};
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
 use self::configuration::Configuration;
-use self::sites::{exceeded, site_of};
+use self::sites::{exceeded, is_in, site_of};
 use crate::arguments::Allow;
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::{say, test_names};
@@ -23,8 +23,16 @@ use crate::overview::{Group, Overview};
 use crate::run::{self, Run};
 
 pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
-    let run = Run::read(&run::chosen_or_newest(&asked.from)?)?;
+    let mut run = Run::read(&run::chosen_or_newest(&asked.from)?)?;
     run.say_problems();
+    let file = Configuration::read()?;
+    for other in set_others_aside(&mut run, &file.shown) {
+        let other = escape::name(&other);
+        say(format_args!(
+            "note: no entry for the tests that {other} configures: call this command with \
+             GPU_LEAK_CHECK_CONFIG={other}"
+        ));
+    }
     let overview = Overview::of(&run);
     let others: Vec<_> = overview
         .groups
@@ -43,15 +51,15 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
         ));
     }
     let reason = asked.reason.as_deref().unwrap_or_default();
-    let file = Configuration::read()?;
-    for entry in exceeded(&run).keys() {
-        if !file.entries.iter().any(|known| known.stands_in == *entry) {
-            let entry = escape::name(entry);
-            say(format_args!(
-                "note: some findings exceed the limits of {entry}: raise those limits instead of \
-                 adding an entry"
-            ));
-        }
+    for place in exceeded(&run, &file.shown, &file.entries).others {
+        let what = match is_in(place, &file.shown) {
+            true => "but no entry of the file matches them now: run these tests again",
+            false => "raise those limits instead of adding an entry",
+        };
+        let entry = escape::name(place);
+        say(format_args!(
+            "note: some findings exceed the limits of {entry}: {what}"
+        ));
     }
     let (new, merged) = file.with_leaks_of(&run, reason)?;
     if !asked.write {
@@ -70,6 +78,22 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
         merged.summary()
     ));
     Ok(Exit::Clean)
+}
+
+/// Removes the reports of tests to which another file than `shown` applies, since entries of this
+/// file would not apply to them. Returns the files of tests with failures.
+fn set_others_aside(run: &mut Run, shown: &str) -> BTreeSet<String> {
+    let mut others = BTreeSet::new();
+    for process in &mut run.processes {
+        process.file.reports.retain(|report| {
+            let other = report.configured_by.as_ref().filter(|by| *by != shown);
+            if report.findings.iter().any(Finding::is_failure) {
+                others.extend(other.cloned());
+            }
+            other.is_none()
+        });
+    }
+    others
 }
 
 /// Says why there are no entries for these findings, and what to do instead.
@@ -106,7 +130,7 @@ mod tests {
     use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Report, Site};
 
     use super::sites::leaking_sites;
-    use super::{refused, site_of};
+    use super::{refused, set_others_aside, site_of};
     use crate::overview::Overview;
     use crate::render::sample;
 
@@ -122,6 +146,25 @@ mod tests {
         let sites = leaking_sites(&run);
         let tests = sites.iter().flat_map(|(_, site)| site.left.keys());
         assert_eq!(tests.collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn a_test_that_another_file_configures_gets_no_entry() {
+        let leak = sample::finding(FindingKind::Leaked, "optim::step", 2, 64);
+        let by = |test: &str, file: Option<&str>| Report {
+            configured_by: file.map(str::to_owned),
+            ..sample::with(test, std::slice::from_ref(&leak))
+        };
+        let other = Some("optim/gpu-leak-check.toml");
+        let mut run = sample::run(vec![
+            by("a", other),
+            by("b", Some("gpu-leak-check.toml")),
+            by("c", None),
+        ]);
+        let others = set_others_aside(&mut run, "gpu-leak-check.toml");
+        assert_eq!(Vec::from_iter(others), ["optim/gpu-leak-check.toml"]);
+        let tests = run.reports().map(|report| &*report.test);
+        assert_eq!(tests.collect::<Vec<_>>(), ["b", "c"]);
     }
 
     #[test]

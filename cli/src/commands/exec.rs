@@ -8,7 +8,7 @@ use std::process;
 
 use gpu_leak_check::__command::{allow_entries, machine, variables};
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::check_report::{CheckStatus, Finding, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, Outcome, Report};
 use gpu_leak_check::report::{escape, help};
 
 use crate::arguments::Exec;
@@ -149,12 +149,41 @@ fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
         .run
         .reports()
         .filter(|report| report.status != CheckStatus::Aborted);
-    let fails = |report: &Report| report.findings.iter().any(Finding::is_failure);
+    let fails = |report: &Report| match report.outcome {
+        // A check in the program has an outcome for its test, which may have caught a failure.
+        Some(outcome) => outcome == Outcome::Fail && !report.status.is_unmeasured(),
+        None => report.findings.iter().any(Finding::is_failure),
+    };
     if judged.any(fails) {
         for_findings
     } else if !overview.aborted.is_empty() || overview.is_blind() {
         Exit::Unmeasured.code()
     } else {
         Exit::Clean.code()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_leak_check::report::check_report::{FindingKind, Outcome, Report};
+
+    use super::judge;
+    use crate::overview::Overview;
+    use crate::render::sample;
+
+    #[test]
+    fn a_check_in_the_program_counts_by_its_outcome() {
+        let leak = sample::finding(FindingKind::Leaked, "optim::step", 2, 64);
+        let judged = |outcome| {
+            let report = Report {
+                outcome,
+                ..sample::with("a: step", std::slice::from_ref(&leak))
+            };
+            judge(&Overview::of(&sample::run(vec![report])), 42)
+        };
+        assert_eq!(judged(None), 42);
+        assert_eq!(judged(Some(Outcome::Fail)), 42);
+        assert_eq!(judged(Some(Outcome::Warn)), 0);
+        assert_eq!(judged(Some(Outcome::Pass)), 0);
     }
 }

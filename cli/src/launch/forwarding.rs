@@ -1,99 +1,104 @@
 //! Forwards signals that the command receives to the program that it runs.
 
-use std::io;
-use std::process::{Child, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+#![expect(unsafe_code, reason = "reads and changes how signals are handled")]
 
-use rustix::io::{Errno, retry_on_intr};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator;
+use std::io;
+use std::mem::MaybeUninit;
+use std::process::{Child, ExitStatus};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::flag;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
 use crate::exit::{ExitResult, Failure};
 
 /// The signals that this process catches instead of being ended by them.
-pub(super) struct Signals(iterator::Signals);
+pub(super) struct Signals {
+    caught: SignalsInfo<WithRawSiginfo>,
+    /// Whether the program has ended, so that signals that end a process end this one.
+    ended: Arc<AtomicBool>,
+}
 
 impl Signals {
+    /// Catches SIGCHLD and the signals to forward, unless this process ignores them: then the
+    /// program has to ignore them too, as under `nohup`.
     pub(super) fn catch() -> ExitResult<Self> {
-        iterator::Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
-            .map(Self)
-            .map_err(|why| Failure::usage(format!("cannot install signal handlers: {why}")))
+        let ended = Arc::new(AtomicBool::new(false));
+        let caught = || -> io::Result<_> {
+            let mut caught = vec![SIGCHLD];
+            for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2] {
+                if is_ignored(signal) {
+                    continue;
+                }
+                // A request for a snapshot never ends this process.
+                if !matches!(signal, SIGUSR1 | SIGUSR2) {
+                    flag::register_conditional_default(signal, Arc::clone(&ended))?;
+                }
+                caught.push(signal);
+            }
+            SignalsInfo::new(caught)
+        };
+        match caught() {
+            Ok(caught) => Ok(Self { caught, ended }),
+            Err(why) => Err(Failure::usage(format!(
+                "cannot install signal handlers: {why}"
+            ))),
+        }
     }
 
-    /// Forwards signals to `child` until it has ended.
-    pub(super) fn forward_to(mut self, child: Child) -> io::Result<ExitStatus> {
-        let recipient = Recipient::new(&child);
-        let forwarded = recipient.clone();
-        thread::spawn(move || {
-            for signal in &mut self.0 {
-                // A terminal sends these two to the program as well.
-                if !matches!(signal, SIGINT | SIGQUIT) {
-                    forwarded.send(signal);
+    /// Forwards signals to `child` until it has ended. Only this thread reaps the child, so its
+    /// process ID cannot belong to another process when a signal is sent.
+    pub(super) fn forward_to(mut self, mut child: Child) -> io::Result<ExitStatus> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        for info in self.caught.forever() {
+            // Linux tells signals from a process by this code. A terminal sends these two to the
+            // program as well.
+            let is_sent = cfg!(target_os = "linux") && info.si_code <= 0;
+            match info.si_signo {
+                SIGCHLD => {
+                    if let Some(status) = child.try_wait()? {
+                        self.ended.store(true, Ordering::Relaxed);
+                        return Ok(status);
+                    }
+                }
+                SIGINT | SIGQUIT if !is_sent => {}
+                signal => {
+                    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+                        // The program may have ended already.
+                        let _ = kill_process(pid, signal);
+                    }
                 }
             }
-        });
-        recipient.wait(child)
-    }
-}
-
-/// The process ID of a running child. It is removed before the child is reaped, since the system
-/// may give the ID to another process from then on.
-#[derive(Clone, Debug)]
-struct Recipient(Arc<Mutex<Option<Pid>>>);
-
-impl Recipient {
-    fn new(child: &Child) -> Self {
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        Self(Arc::new(Mutex::new(pid)))
-    }
-
-    /// Sends the child a signal. Returns false if the child has ended.
-    fn send(&self, signal: i32) -> bool {
-        let signal = match signal {
-            SIGTERM => Signal::TERM,
-            SIGHUP => Signal::HUP,
-            SIGUSR1 => Signal::USR1,
-            _ => Signal::USR2,
-        };
-        let pid = self.pid();
-        pid.is_some_and(|pid| kill_process(pid, signal).is_ok())
-    }
-
-    fn wait(&self, mut child: Child) -> io::Result<ExitStatus> {
-        let pid = *self.pid();
-        if let Some(pid) = pid {
-            // With `NOWAIT`, the ended child keeps its process ID until `Child::wait` below reaps
-            // it.
-            let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            // An error is reported by `Child::wait`, which fails in the same way.
-            let _: Result<_, Errno> = retry_on_intr(|| waitid(WaitId::Pid(pid), end));
         }
-        *self.pid() = None;
         child.wait()
     }
+}
 
-    fn pid(&self) -> MutexGuard<'_, Option<Pid>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// Lets this process get the exit codes of its children even if it was started with SIGCHLD ignored
+/// or blocked.
+pub(crate) fn expect_children() {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set before it is used, and no handler is installed.
+    unsafe {
+        libc::signal(SIGCHLD, libc::SIG_DFL);
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::Command;
-
-    use super::{Recipient, SIGTERM};
-
-    #[test]
-    fn no_signal_is_sent_after_the_program_was_waited_for() {
-        let child = Command::new("sleep").arg("600").spawn().unwrap();
-        let recipient = Recipient::new(&child);
-        assert!(recipient.send(SIGTERM));
-        assert_eq!(recipient.wait(child).unwrap().signal(), Some(SIGTERM));
-        // Another process may have this ID now.
-        assert_eq!(*recipient.pid(), None);
-        assert!(!recipient.send(SIGTERM));
-    }
+/// Whether this process ignores `signal`.
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action, the call only fills in `action`, for which zeros are valid.
+    let action = unsafe {
+        libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
 }

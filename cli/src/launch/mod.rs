@@ -7,6 +7,9 @@ mod forwarding;
 #[cfg(unix)]
 mod library;
 
+#[cfg(unix)]
+pub(crate) use self::forwarding::expect_children;
+
 use std::env;
 use std::ffi::OsString;
 use std::io;

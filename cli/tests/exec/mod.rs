@@ -6,6 +6,7 @@ mod endings;
 mod finds;
 mod kept;
 mod seen;
+mod signals;
 mod threads;
 mod vulkan;
 

@@ -20,7 +20,7 @@ use crate::workspace::{self, CONFIG};
 pub(super) struct Configuration {
     pub(super) path: PathBuf,
     /// Its path as reports show it.
-    shown: String,
+    pub(super) shown: String,
     text: String,
     /// Its entries, in order.
     pub(super) entries: Vec<Suppression>,
@@ -67,19 +67,18 @@ impl Configuration {
         document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
     }
 
-    /// Raises limits that were too low for findings of `run`, in the entries that decided about
-    /// these findings. Returns the number of entries that it changed. A later entry for the same
+    /// Raises limits that were too low for findings of `run`, in the entries that decide about these
+    /// findings. Returns the number of entries that it changed. A later entry for the same
     /// findings would have no effect.
     fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
         let tables = document
             .get_mut("allow")
             .and_then(Item::as_array_of_tables_mut);
-        let mut tables = tables.into_iter().flat_map(|tables| tables.iter_mut());
+        let tables = tables.into_iter().flat_map(|tables| tables.iter_mut());
         let mut raised = 0;
-        let exceeded = exceeded(run);
-        for entry in &self.entries {
-            let Some(table) = tables.next() else { break };
-            if let Some((left, noun)) = exceeded.get(&*entry.stands_in) {
+        let exceeded = exceeded(run, &self.shown, &self.entries).in_file;
+        for (index, (entry, table)) in self.entries.iter().zip(tables).enumerate() {
+            if let Some((left, noun)) = exceeded.get(&index) {
                 raised += usize::from(raise_bounds(table, entry.up_to, *left, *noun));
             }
         }
@@ -128,6 +127,11 @@ impl Configuration {
         } else {
             &written
         };
+        // The document has no carriage returns.
+        let written = match self.text.contains("\r\n") {
+            true => &written.replace("\r\n", "\n").replace('\n', "\r\n"),
+            false => written,
+        };
         if written == self.text {
             return Ok(());
         }
@@ -139,8 +143,9 @@ impl Configuration {
 }
 
 /// Writes a temporary file in the same directory and renames it over the file, so that there is
-/// always a complete file.
+/// always a complete file. If `path` is a link, the file that it leads to is replaced.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
     let mut beside = Builder::new();
     beside.prefix(".gpu-leak-check-").suffix(".new");
@@ -184,5 +189,10 @@ mod tests {
             fs::read_dir(directory.path()).expect("a directory").count(),
             3
         );
+        let link = directory.path().join("link.toml");
+        symlink("a.toml", &link).expect("a link");
+        replace(&link, "newest").expect("written");
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&path).expect("a file"), "newest");
     }
 }

@@ -19,7 +19,9 @@ impl Merged {
         let Self { added, raised } = self;
         let entries = |number: usize| quantity(number as u64, "entry");
         match (added, raised) {
-            (0, 0) => "nothing to add: the run has no failure that an entry could allow".to_owned(),
+            (0, 0) => {
+                "nothing to add: the run has no failure that a new entry could allow".to_owned()
+            }
             (added, 0) => format!("{} added", entries(added)),
             (0, raised) => format!("limits raised for {}", entries(raised)),
             (added, raised) => {
@@ -54,11 +56,13 @@ pub(super) fn merge(
     for ((key, matched), site) in sites {
         let is_it = |entry: &&mut Table| {
             let matches = entry.get(key).and_then(Item::as_str);
-            matches == Some(matched) && entry.contains_key("up_to_count") && is_about(entry, site)
+            matches == Some(matched)
+                && entry.contains_key("up_to_count")
+                && is_of_kind(entry, site)
+                && is_about(entry, site)
         };
         if let Some(entry) = entries.iter_mut().find(is_it) {
-            raise(entry, site);
-            merged.raised += 1;
+            merged.raised += usize::from(raise(entry, site));
             continue;
         }
         let Left { count, bytes } = site.bounds();
@@ -72,6 +76,8 @@ pub(super) fn merge(
         entry.insert("reason", value(reason));
         let above = std::mem::take(&mut above);
         entry.decor_mut().set_prefix(above + &comment(site));
+        // After all other tables, whichever they are: a comment above must not change its place.
+        entry.set_position(Some(isize::MAX));
         entries.push(entry);
         merged.added += 1;
     }
@@ -79,6 +85,16 @@ pub(super) fn merge(
         document.set_trailing("");
     }
     Ok(merged)
+}
+
+/// Whether an entry applies to every kind of resource that leaks at `site`.
+fn is_of_kind(entry: &Table, site: &LeakingSite) -> bool {
+    let kind = entry.get("kind").and_then(Item::as_str);
+    let is_of = |kind: &str| {
+        let mut resources = site.resources.iter();
+        resources.all(|it| serde_json::to_value(it).is_ok_and(|it| it == kind))
+    };
+    kind.is_none_or(is_of)
 }
 
 /// Whether an entry for the same function covers a test of `site` or has the same limits.
@@ -94,16 +110,19 @@ fn is_about(entry: &Table, site: &LeakingSite) -> bool {
         || (bound("up_to_count"), bound("up_to")) == bounds
 }
 
-/// Raises the limits of an entry to the amounts that `site` leaves now, and adds its tests.
-fn raise(entry: &mut Table, site: &LeakingSite) {
-    raise_bounds(entry, None, site.bounds(), site.noun);
+/// Raises the limits of an entry to the amounts that `site` leaves now, and adds its tests. Returns
+/// whether that changed the entry.
+fn raise(entry: &mut Table, site: &LeakingSite) -> bool {
+    let mut changed = raise_bounds(entry, None, site.bounds(), site.noun);
     if let Some(tests) = entry.get_mut("tests").and_then(Item::as_array_mut) {
         for test in site.left.keys() {
             if !tests.iter().any(|known| known.as_str() == Some(test)) {
                 tests.push(test);
+                changed = true;
             }
         }
     }
+    changed
 }
 
 /// Raises the limits of an entry to `left`, and returns whether any was lower. `up_to` is the
@@ -237,6 +256,23 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_for_another_kind_of_resource_is_not_raised() {
+        let entry = "[[allow]]\nat = \"optim::Adam::step\"\nkind = \"event\"\nup_to_count = 1\n";
+        let mut document: DocumentMut = entry.parse().expect("TOML");
+        let sites = leaking_sites(&sample::mixed());
+        let added = Merged {
+            added: 1,
+            raised: 0,
+        };
+        assert_eq!(merge(&mut document, &sites, WHY), Ok(added));
+        let text = document.to_string();
+        assert!(text.starts_with(entry), "{text}");
+        // The entry is there now, and nothing changes.
+        assert_eq!(merge(&mut document, &sites, WHY), Ok(Merged::default()));
+        assert_eq!(document.to_string(), text);
+    }
+
+    #[test]
     fn the_comment_above_an_entry_has_the_figures_of_its_bounds() {
         let leak =
             |count, each| sample::finding(FindingKind::Leaked, "optim::Adam::step", count, each);
@@ -252,6 +288,19 @@ mod tests {
         let text = document.to_string();
         let raised = "# leaked: 3 allocations, 3.00 KiB\n# at src/optim.rs:88\n[[allow]]\n";
         assert!(text.contains(raised), "{text}");
+    }
+
+    #[test]
+    fn a_comment_at_the_end_stays_in_its_table() {
+        let text = "[[allow]]\nat = \"nowhere\"\nup_to_count = 1\n\n[run]\nmode = \"auto\"\n\
+                    # strict = true   # soon\n";
+        let mut document: DocumentMut = text.parse().expect("TOML");
+        merge(&mut document, &leaking_sites(&sample::mixed()), WHY).expect("an entry");
+        let written = document.to_string();
+        assert!(
+            written.starts_with(&format!("{text}\n# leaked: ")),
+            "{written}"
+        );
     }
 
     #[test]

@@ -3,31 +3,57 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpu_leak_check::__command::Suppression;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Left};
 
 use crate::run::Run;
 
-/// Returns, for each entry of the file whose limits are too low, the largest amount that one test
-/// leaves of the resources that the entry matches.
-pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
-    let mut exceeded: BTreeMap<&str, (Left, Noun)> = BTreeMap::new();
+/// The entries whose limits were too low for findings of a run.
+#[derive(Debug, Default)]
+pub(super) struct Exceeded<'a> {
+    /// For each such entry of the file, by its index, the largest amount that one test leaves of
+    /// the resources that the entry matches.
+    pub(super) in_file: BTreeMap<usize, (Left, Noun)>,
+    /// Where the others were written at the time of the run.
+    pub(super) others: BTreeSet<&'a str>,
+}
+
+/// Returns the entries whose limits were too low. Of `entries`, which are those of the file that
+/// reports call `shown`, each is the one that decides about a finding now: its line may have
+/// changed since the run.
+pub(super) fn exceeded<'a>(run: &'a Run, shown: &str, entries: &[Suppression]) -> Exceeded<'a> {
+    let mut exceeded = Exceeded::default();
     for report in run.reports() {
-        let mut in_this_test: BTreeMap<&str, Left> = BTreeMap::new();
+        let mut in_this_test: BTreeMap<usize, Left> = BTreeMap::new();
         for finding in &report.findings {
-            if let Some(entry) = finding.exceeds.as_deref() {
-                let sum = in_this_test.entry(entry).or_default();
-                *sum = sum.plus(finding.amount());
-                exceeded.entry(entry).or_default().1.add(finding);
-            }
+            let Some(place) = finding.exceeds.as_deref() else {
+                continue;
+            };
+            let is_in_file = is_in(place, shown);
+            let decides = |entry: &Suppression| is_in_file && entry.is_about(&report.test, finding);
+            let Some(entry) = entries.iter().position(decides) else {
+                exceeded.others.insert(place);
+                continue;
+            };
+            let sum = in_this_test.entry(entry).or_default();
+            *sum = sum.plus(finding.amount());
+            exceeded.in_file.entry(entry).or_default().1.add(finding);
         }
         for (entry, left) in in_this_test {
-            let (most, _) = exceeded.entry(entry).or_default();
+            let (most, _) = exceeded.in_file.entry(entry).or_default();
             most.count = most.count.max(left.count);
             most.bytes = most.bytes.max(left.bytes);
         }
     }
     exceeded
+}
+
+/// Whether an entry at `place`, such as `gpu-leak-check.toml:12`, is in the file `shown`.
+pub(super) fn is_in(place: &str, shown: &str) -> bool {
+    place
+        .rsplit_once(':')
+        .is_some_and(|(file, _)| file == shown)
 }
 
 /// The key and the value by which an entry matches.
@@ -44,6 +70,8 @@ pub(super) struct LeakingSite {
     pub(super) worst: (Left, String),
     /// The noun for one leaked item.
     pub(super) noun: Noun,
+    /// The kinds of the leaked resources.
+    pub(super) resources: BTreeSet<Option<Kind>>,
     /// The source lines of its findings.
     pub(super) locations: BTreeSet<String>,
     /// Whether a program under `exec` leaks there. The name of such a program is its command line,
@@ -67,6 +95,7 @@ impl LeakingSite {
         self.left.extend(other.left);
         self.locations.extend(other.locations);
         self.noun = self.noun.with(other.noun);
+        self.resources.extend(other.resources);
     }
 }
 
@@ -136,6 +165,8 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
                 site.worst = (worst.amount(), worst.what());
             }
             findings.iter().for_each(|finding| site.noun.add(finding));
+            site.resources
+                .extend(findings.iter().map(|finding| finding.resource));
             site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
             site.locations
                 .extend(findings.iter().map(|finding| finding.site.location()));

@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
-use std::process::{self, Command, Output, Stdio};
+use std::process::{self, Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use gpu_leak_check::__command::{Contents, unheard_allocators};
 use gpu_leak_check::__inject::Settings;
@@ -17,6 +20,9 @@ use super::test_reports::TestReports;
 use crate::exit::{ExitResult, Failure, code_of};
 use crate::launch;
 use crate::output::say;
+
+/// How long the output of a test is read after the end of its process.
+const REST_OF_OUTPUT: Duration = Duration::from_millis(500);
 
 /// A test program and its arguments, as cargo passes them to the runner.
 pub(super) struct TestProgram<'a> {
@@ -32,13 +38,13 @@ impl<'a> TestProgram<'a> {
         }
     }
 
-    /// Returns the names of the program's tests, or `None` if it does not list them as libtest
+    /// Returns the names of the program's tests and benchmarks, or `None` if it does not list them as libtest
     /// does.
     pub(super) fn list(&self, more: &[&str]) -> ExitResult<Option<BTreeSet<String>>> {
         let output = Command::new(self.path)
             .args(list_arguments(self.arguments))
             .args(more)
-            .args(["--list", "--format", "terse"])
+            .arg("--list")
             .stdin(Stdio::null())
             .output()
             .map_err(|why| self.not_started(&why))?;
@@ -163,9 +169,64 @@ impl<'a> TestProgram<'a> {
             .spawn();
         let child = child.map_err(|why| self.not_started(&why).what)?;
         let number = child.id();
-        let output = child.wait_with_output().map_err(|why| why.to_string())?;
+        let output = output_of(child, || {
+            say(format_args!(
+                "note: {test} left a process that keeps its output open; it is not waited for"
+            ));
+        });
+        let output = output.map_err(|why| why.to_string())?;
         Ok((output, reports.report_of(number, test)))
     }
+}
+
+/// Waits for the end of `child` and returns its output. A process that it leaves may keep the pipes
+/// open for any time: then calls `is_open`, and returns the output until then.
+fn output_of(mut child: Child, is_open: impl FnOnce()) -> io::Result<Output> {
+    let (sender, receiver) = mpsc::channel();
+    let stdout = child
+        .stdout
+        .take()
+        .map(|it| Box::new(it) as Box<dyn Read + Send>);
+    let stderr = child
+        .stderr
+        .take()
+        .map(|it| Box::new(it) as Box<dyn Read + Send>);
+    for (index, pipe) in [stdout, stderr].into_iter().enumerate() {
+        let Some(mut pipe) = pipe else { continue };
+        let sender = sender.clone();
+        thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            loop {
+                match pipe.read(&mut buffer) {
+                    Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                    Ok(0) | Err(_) => break,
+                    Ok(length) if sender.send((index, buffer[..length].to_vec())).is_err() => break,
+                    Ok(_) => {}
+                }
+            }
+        });
+    }
+    drop(sender);
+    let status = child.wait()?;
+    let deadline = Instant::now() + REST_OF_OUTPUT;
+    let mut output = [Vec::new(), Vec::new()];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match receiver.recv_timeout(left) {
+            Ok((index, bytes)) if !left.is_zero() => output[index].extend(bytes),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {
+                is_open();
+                break;
+            }
+        }
+    }
+    let [stdout, stderr] = output;
+    Ok(Output {
+        status,
+        stdout,
+        stderr,
+    })
 }
 
 /// Returns the integration test target in `directory` that cargo builds as `program`. In the
@@ -206,34 +267,55 @@ fn output_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     passed
 }
 
-/// Returns the arguments of the program that are passed when its tests are listed: all but the
-/// format.
+/// Returns the arguments of the program that are passed when its tests are listed: all but those
+/// that change the format or write the list to a file.
 fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     let mut kept = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.to_str().unwrap_or_default() {
-            "--format" => {
+            "--format" | "--logfile" => {
                 rest.next();
             }
-            word if word.starts_with("--format=") => {}
+            "-q" | "--quiet" => {}
+            word if word.starts_with("--format=") || word.starts_with("--logfile=") => {}
             _ => kept.push(&**argument),
         }
     }
     kept
 }
 
-/// Returns the tests in a list in libtest's format, or `None` if the list has another format.
+/// Returns the tests and benchmarks in a list in libtest's format, or `None` if the list has another
+/// format. libtest ends it with their numbers, and runs a benchmark once if it is named like a test.
+/// Other harnesses list only names: then nothing is known about benchmarks, and a program that lists
+/// nothing may be one that does not know the option.
 fn names(listed: &str) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
-    for line in listed.lines() {
+    let mut has_benchmarks = false;
+    let mut lines = listed.lines().filter(|line| !line.is_empty());
+    while let Some(line) = lines.next() {
         match line.rsplit_once(": ") {
-            Some((name, "test")) => names.insert(name.to_owned()),
-            Some((_, "benchmark")) => true,
+            Some((name, kind @ ("test" | "benchmark"))) => {
+                names.insert(name.to_owned());
+                has_benchmarks |= kind == "benchmark";
+            }
+            _ if is_total(line) => return lines.next().is_none().then_some(names),
             _ => return None,
-        };
+        }
     }
-    Some(names)
+    (!names.is_empty() && !has_benchmarks).then_some(names)
+}
+
+/// Whether `line` is like `3 tests, 0 benchmarks`.
+fn is_total(line: &str) -> bool {
+    let is_number_of = |text: &str, noun: &str| {
+        text.split_once(' ').is_some_and(|(number, word)| {
+            number.parse::<u64>().is_ok() && word.trim_end_matches('s') == noun
+        })
+    };
+    line.split_once(", ").is_some_and(|(tests, benchmarks)| {
+        is_number_of(tests, "test") && is_number_of(benchmarks, "benchmark")
+    })
 }
 
 pub(super) struct TestResult {
@@ -287,10 +369,21 @@ mod tests {
 
     #[test]
     fn only_a_list_in_libtests_format_is_accepted() {
-        let listed = names("a::b: test\nwith: colon: test\nspeed: benchmark\n").expect("a list");
-        assert_eq!(Vec::from_iter(listed), ["a::b", "with: colon"]);
-        assert_eq!(names("").map(|names| names.len()), Some(0));
+        let listed = "a::b: test\nwith: colon: test\nspeed: benchmark\n\n2 tests, 1 benchmark\n";
+        let listed = names(listed).expect("a list");
+        assert_eq!(Vec::from_iter(listed), ["a::b", "speed", "with: colon"]);
+        let none = names("0 tests, 0 benchmarks\n").expect("a list");
+        assert!(none.is_empty());
         assert!(names("training for an hour\n").is_none());
+        assert!(names("1 test, 0 benchmarks\ntraining for an hour\n").is_none());
+    }
+
+    #[test]
+    fn a_list_without_totals_is_accepted_if_it_has_only_tests() {
+        let listed = names("a::b: test\nc: test\n").expect("a list");
+        assert_eq!(Vec::from_iter(listed), ["a::b", "c"]);
+        assert!(names("").is_none());
+        assert!(names("fft: benchmark\n").is_none());
     }
 
     #[test]
@@ -303,7 +396,7 @@ mod tests {
             ["--color", "always", "--show-output"]
         );
         let listed = list_arguments(&given);
-        let expected = words("filter --skip --nocapture --color always --show-output -q");
+        let expected = words("filter --skip --nocapture --color always --show-output");
         assert_eq!(listed, expected);
         assert_eq!(output_arguments(&words("--no-capture")), ["--no-capture"]);
     }

@@ -175,13 +175,15 @@ impl Suppression {
         self.tests.is_empty() || self.tests.iter().any(is_named)
     }
 
-    fn is_about(&self, finding: &Finding) -> bool {
+    /// Whether the entry decides about `finding` of `test`, unless an earlier entry does.
+    pub fn is_about(&self, test: &str, finding: &Finding) -> bool {
         // A failed free is always an error, and a budget sets its own limit.
         let may_stay = matches!(
             finding.kind,
             FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
         );
         may_stay
+            && self.is_for(test)
             && finding.budget.is_none()
             && self.kind.is_none_or(|kind| finding.resource == Some(kind))
             && self.matches.matches(&finding.site)
@@ -219,7 +221,7 @@ pub fn apply(
     findings: &mut [&mut Finding],
 ) -> Vec<String> {
     let first = |finding: &Finding| {
-        let is_about = |entry: &Suppression| entry.is_for(test) && entry.is_about(finding);
+        let is_about = |entry: &Suppression| entry.is_about(test, finding);
         entries.iter().position(is_about)
     };
     let of_each: Vec<_> = findings.iter().map(|finding| first(finding)).collect();
