@@ -26,6 +26,8 @@ pub(crate) struct Run {
     pub(crate) processes: Vec<Process>,
     /// The attempts at tests that were followed by a later attempt.
     pub(crate) earlier: Vec<Process>,
+    /// The files, as they were named or found.
+    pub(crate) files: Vec<PathBuf>,
     /// The files that are recordings. Their checks are judged again.
     pub(crate) recordings: Vec<PathBuf>,
     /// Files and lines that could not be read, one sentence each.
@@ -74,6 +76,7 @@ impl Run {
         let mut run = Self::default();
         let mut found = Vec::new();
         for path in files {
+            run.files.push(path.clone());
             let read = if is_recording(&path) {
                 run.recordings.push(path.clone());
                 replay(&path)
@@ -389,16 +392,33 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let mut runs: Vec<(SystemTime, PathBuf)> = entries
         .map(|entry| entry.path())
-        .filter_map(|directory| {
-            let files = jsonl_in(&directory).ok()?;
-            let written = files
-                .iter()
-                .filter_map(|file| file.metadata().ok()?.modified().ok());
-            Some((written.max()?, directory))
-        })
+        .filter_map(|directory| Some((written(&jsonl_in(&directory).ok()?)?, directory)))
         .collect();
     runs.sort_by(|left, right| right.cmp(left));
     runs.into_iter().map(|(_, directory)| directory).collect()
+}
+
+/// Returns the newest run of the workspace that was written before `run`.
+pub(crate) fn before(run: &Run) -> ExitResult<Option<PathBuf>> {
+    let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let of_run: BTreeSet<PathBuf> = (run.files.iter())
+        .filter_map(|file| Some(absolute(file).parent()?.to_owned()))
+        .collect();
+    let is_earlier = |directory: &PathBuf| {
+        let files = jsonl_in(directory).unwrap_or_default();
+        !of_run.contains(&absolute(directory)) && written(&files) < written(&run.files)
+    };
+    Ok(newest_first(&workspace::runs()?)
+        .into_iter()
+        .find(is_earlier))
+}
+
+/// Returns when the last of these files was written.
+fn written(files: &[PathBuf]) -> Option<SystemTime> {
+    let times = files
+        .iter()
+        .filter_map(|file| file.metadata().ok()?.modified().ok());
+    times.max()
 }
 
 /// Returns `path` itself, or the files of the run in that directory. A directory with a single run

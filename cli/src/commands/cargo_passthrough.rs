@@ -47,7 +47,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     let names_all = ["--workspace", "--all"].map(OsString::from);
     let is_all = asked.cargo.iter().any(|word| names_all.contains(word));
     let is_part = has_stopped || (workspace.is_in_part() && !is_all) || selects_tests(&asked.cargo);
-    let mut denied = Denied::in_run(&overview, &asked.judging, &[session.directory()], is_part)?;
+    let mut denied = Denied::in_run(&overview, &asked.judging, is_part)?;
     if !overview.has_measured() {
         denied.add_without_checks(&asked.judging)?;
     }
