@@ -43,23 +43,25 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn attempt(&self) -> Option<(&str, &Attempt)> {
-        let header = self.file.header.as_ref()?;
-        Some((&header.run, header.attempt.as_ref()?))
+    fn attempt(&self) -> Option<&Attempt> {
+        self.file.header.as_ref()?.attempt.as_ref()
+    }
+
+    /// Returns what the attempts at one test have in common: the run, the test, the round and the
+    /// machine, since runs on several machines may have the same name.
+    fn attempted(&self) -> Option<impl PartialEq> {
+        let (header, attempt) = (self.file.header.as_ref()?, self.attempt()?);
+        let machine = (&header.environment.host, &header.pid_space);
+        Some((&header.run, &attempt.test, attempt.round, machine))
     }
 
     /// Whether `other` is an attempt at the same test in the same run and round.
     fn is_another_attempt_of(&self, other: &Self) -> bool {
-        match (self.attempt(), other.attempt()) {
-            (Some((run, one)), Some((of_run, another))) => {
-                (run, &one.test, one.round) == (of_run, &another.test, another.round)
-            }
-            _ => false,
-        }
+        self.attempted().is_some() && self.attempted() == other.attempted()
     }
 
     fn attempt_number(&self) -> u32 {
-        self.attempt().map_or(0, |(_, attempt)| attempt.number)
+        self.attempt().map_or(0, |attempt| attempt.number)
     }
 }
 
