@@ -486,7 +486,8 @@ fn named_run(name: &Path) -> ExitResult<PathBuf> {
     )))
 }
 
-fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// Returns the run files in `directory`.
+pub(crate) fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let paths = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
     Ok(paths
         .filter(|path| path.extension().is_some_and(|end| end == "jsonl") && path.is_file())

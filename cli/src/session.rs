@@ -16,7 +16,7 @@ use crate::output::{WIDTH, print_bytes, say, width_of_stdout};
 use crate::overview::Overview;
 use crate::progress;
 use crate::render::{self, Format, Rendering};
-use crate::run::Run;
+use crate::run::{self, Run};
 use crate::workspace;
 
 /// The variable that contains the name of the run to which a process belongs.
@@ -80,13 +80,26 @@ impl Session {
     }
 
     /// Returns the records that the processes of this run wrote, or `None` if no process had a
-    /// check.
+    /// check. If they could not write any, that is a problem of the run, so that the program's
+    /// exit code is kept.
     pub(crate) fn read(&self) -> ExitResult<Option<Run>> {
         let directory = self.directory();
-        match directory.is_dir() {
-            true => Run::read(&[directory]).map(Some),
-            false => Ok(None),
+        if !directory.is_dir() {
+            return Ok(None);
         }
+        let shown = directory.display();
+        let problem = match run::jsonl_in(&directory) {
+            Ok(files) if !files.is_empty() => return Run::read(&files).map(Some),
+            Ok(_) => format!(
+                "no process could write its file to {shown}: free space there, or name another \
+                 directory with GPU_LEAK_CHECK_OUTPUT"
+            ),
+            Err(why) => format!("cannot read {shown}: {why}"),
+        };
+        Ok(Some(Run {
+            problems: vec![problem],
+            ..Run::default()
+        }))
     }
 }
 

@@ -126,6 +126,19 @@ fn cargos_exit_code_is_kept_if_nothing_was_checked() {
 }
 
 #[test]
+fn cargos_exit_code_is_kept_if_no_process_could_write_its_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (cargos, expected) in [(7, 7), (0, 3)] {
+        let then =
+            format!("mkdir -p \"$GPU_LEAK_CHECK_OUTPUT/$GPU_LEAK_CHECK_RUN\"; exit {cargos}");
+        let ended = call(with_cargo_that(directory.path(), "", &then).arg("test"));
+        assert_eq!(ended.code, Some(expected), "{ended:?}");
+        let problem = "no process could write its file to ";
+        assert!(ended.stdout.contains(problem), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_test_that_ends_its_process_fails_even_if_cargo_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");
     let reported = call(with_cargo(directory.path(), "ends_the_process", 0).arg("test"));
