@@ -77,6 +77,25 @@ fn outputs_are_written_beside_the_text() {
 
 /// A run that checks nothing must not look like one without leaks.
 #[test]
+fn an_output_that_cannot_be_written_costs_neither_the_others_nor_cargos_exit_code() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let nowhere = directory.path().join("no/such/leaks.xml");
+    let second = directory.path().join("leaks.md");
+    for (cargos, expected) in [(101, 101), (0, 2)] {
+        let mut command = with_cargo(directory.path(), "keeps_a_tensor", cargos);
+        command.args(["test", "--report"]);
+        command
+            .arg(format!("junit={}", nowhere.display()))
+            .arg("--report");
+        let ended = call(command.arg(format!("markdown={}", second.display())));
+        assert_eq!(ended.code, Some(expected), "{ended:?}");
+        let error = format!("error: cannot write {}", nowhere.display());
+        assert!(ended.stderr.contains(&error), "{ended:?}");
+        fs::remove_file(&second).expect("the second report");
+    }
+}
+
+#[test]
 fn a_success_of_cargo_without_any_check_is_no_success() {
     let directory = tempfile::tempdir().expect("a directory");
     let reported_of = |test: &str, words: &[&str], variable: (&str, &str)| {
