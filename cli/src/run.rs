@@ -199,8 +199,12 @@ impl Run {
             }
         }
         if let Some(snapshot) = file.snapshot.take()
-            && file.aborted.pop().is_some()
+            && let Some(at) = file.aborted.iter().position(|began| {
+                let report = &snapshot.report;
+                (&began.test, &began.file, began.line) == (&report.test, &report.file, report.line)
+            })
         {
+            file.aborted.remove(at);
             file.reports.push(last_snapshot(snapshot));
         }
         pass_blocks_of_passed_tests(&mut file.reports);
@@ -514,7 +518,37 @@ fn binary(path: &Path) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::binary;
+    use gpu_leak_check::report::check_report::Report;
+    use gpu_leak_check::report::run_file::{Began, ProcessSnapshot, RunFile};
+
+    use super::{Run, binary};
+
+    #[test]
+    fn a_snapshot_of_a_killed_program_leaves_the_block_in_it_aborted() {
+        let began = |test: &str| Began {
+            test: test.to_owned(),
+            file: String::new(),
+            line: 0,
+        };
+        let mut run = Run::default();
+        let file = RunFile {
+            aborted: vec![began("program"), began("program: block")],
+            snapshot: Some(ProcessSnapshot {
+                cause: "tick".to_owned(),
+                after_ms: 1,
+                report: Report {
+                    test: "program".to_owned(),
+                    ..Report::default()
+                },
+            }),
+            ..RunFile::default()
+        };
+        run.add(Path::new("program-1.jsonl"), file);
+        let aborted: Vec<_> = run.aborted().map(|began| &*began.test).collect();
+        assert_eq!(aborted, ["program: block"]);
+        let reported: Vec<_> = run.reports().map(|report| &*report.test).collect();
+        assert_eq!(reported, ["program"]);
+    }
 
     #[test]
     fn the_name_of_a_program_is_taken_from_its_file() {
