@@ -452,22 +452,33 @@ fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
             older.len() + 1,
             newest.display()
         ))),
-        [] => Err(Failure::usage(format!(
-            "{shown} contains no .jsonl files: pass the directory of a run, such as \
-             target/gpu-leak-check/4711-1234"
-        ))),
+        // A run may have the name of an unrelated directory here.
+        [] => jsonl_in(&directory_of_name(path)?)
+            .ok()
+            .filter(|files| !files.is_empty())
+            .ok_or_else(|| {
+                Failure::usage(format!(
+                    "{shown} contains no .jsonl files: pass the directory of a run, such as \
+                     target/gpu-leak-check/4711-1234"
+                ))
+            }),
     }
+}
+
+/// Returns the directory that a run of this name has, if there is one in the workspace.
+fn directory_of_name(name: &Path) -> ExitResult<PathBuf> {
+    Ok(workspace::runs()?.join(run_file_name(&name.to_string_lossy())))
 }
 
 /// Returns the directory of the run of this name among those of the workspace.
 fn named_run(name: &Path) -> ExitResult<PathBuf> {
     /// How many of the existing runs a message names.
     const MAX_NAMED: usize = 5;
-    let runs = workspace::runs()?;
-    let run = runs.join(run_file_name(&name.to_string_lossy()));
+    let run = directory_of_name(name)?;
     if run.is_dir() {
         return Ok(run);
     }
+    let runs = workspace::runs()?;
     // If this is a path, the message says that it cannot be read.
     if name.components().count() > 1 {
         return Ok(name.to_owned());

@@ -276,6 +276,17 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     assert_eq!(diff.code, Some(1), "{diff:?}");
     assert!(diff.stdout.contains("new: 2"), "{diff:?}");
     assert!(diff.stdout.contains("not measured again: 1"), "{diff:?}");
+    // Directories of these names that contain no run do not hide the runs.
+    for name in ["main", "branch"] {
+        fs::create_dir(directory.path().join(name)).expect("a directory");
+    }
+    let mut diff = command();
+    diff.args(["diff", "main", "branch"]);
+    let diff = call(
+        diff.current_dir(directory.path())
+            .env("GPU_LEAK_CHECK_OUTPUT", &runs),
+    );
+    assert_eq!(diff.code, Some(1), "{diff:?}");
     let mut named = with_cargo(directory.path(), "gives_back", 0);
     call(named.arg("test").env("GPU_LEAK_CHECK_RUN", "third"));
     assert!(runs.join("third").is_dir());
