@@ -209,7 +209,7 @@ impl Run {
         }
         pass_blocks_of_passed_tests(&mut file.reports);
         self.processes.push(Process {
-            binary: binary(path),
+            binary: binary(path, file.header.as_ref().map(|header| header.pid)),
             file,
         });
     }
@@ -509,20 +509,22 @@ pub(crate) fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Returns `train` for `…/train-4711.jsonl`.
-fn binary(path: &Path) -> String {
+/// Returns `train` for `…/train-4711.jsonl` and, if `pid` is 4711, for `…/train-4711-2.jsonl`. The
+/// name of the program may itself end in a number.
+fn binary(path: &Path, pid: Option<u32>) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let mut name = &*stem;
-    // This removes the process ID and the number of the copy.
-    for _ in 0..2 {
-        match name.rsplit_once('-') {
-            Some((front, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
-                name = front;
-            }
-            _ => break,
-        }
+    let numbered = |name: &str| {
+        let (front, number) = name.rsplit_once('-')?;
+        Some((front.to_owned(), number.parse::<u32>().ok()?))
+    };
+    match numbered(&stem) {
+        Some((front, copy)) if Some(copy) != pid => match numbered(&front) {
+            Some((program, number)) if Some(number) == pid => program,
+            _ => front,
+        },
+        Some((front, _)) => front,
+        None => stem.into_owned(),
     }
-    name.to_owned()
 }
 
 #[cfg(test)]
@@ -563,8 +565,12 @@ mod tests {
 
     #[test]
     fn the_name_of_a_program_is_taken_from_its_file() {
-        assert_eq!(binary(Path::new("a/train-4711.jsonl")), "train");
-        assert_eq!(binary(Path::new("a/my-train-4711-2.jsonl")), "my-train");
-        assert_eq!(binary(Path::new("a/train.jsonl")), "train");
+        let binary = |file| binary(Path::new(file), Some(4711));
+        assert_eq!(binary("a/train-4711.jsonl"), "train");
+        assert_eq!(binary("a/my-train-4711-2.jsonl"), "my-train");
+        assert_eq!(binary("a/phase-1-4711.jsonl"), "phase-1");
+        assert_eq!(binary("a/phase-1-4711-2.jsonl"), "phase-1");
+        assert_eq!(binary("a/train.jsonl"), "train");
+        assert_eq!(binary("a/copy-1.jsonl"), "copy");
     }
 }
