@@ -1,6 +1,6 @@
 //! Reads the files that the processes of a run wrote.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use gpu_leak_check::ledger::Place;
 use gpu_leak_check::recording;
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Reason, Report};
 use gpu_leak_check::report::run_file::{
-    self, Attempt, Began, Environment, Header, Late, ProcessSnapshot, RunFile, Unowned,
+    self, Began, Environment, Header, Late, ProcessSnapshot, RunFile, Unowned,
 };
 use gpu_leak_check::report::{Code, device_title, escape};
 
@@ -24,8 +24,8 @@ use crate::workspace::{self, Workspace};
 pub(crate) struct Run {
     /// The processes, one for each file, sorted by path.
     pub(crate) processes: Vec<Process>,
-    /// The attempts at tests that were followed by a later attempt.
-    pub(crate) earlier: Vec<Process>,
+    /// The attempts at tests that were followed by a later attempt, in order.
+    pub(crate) earlier: HashMap<Attempted, Vec<Process>>,
     /// The files, as they were named or found.
     pub(crate) files: Vec<PathBuf>,
     /// The files that are recordings. Their checks are judged again.
@@ -42,26 +42,29 @@ pub(crate) struct Process {
     pub(crate) file: RunFile,
 }
 
+/// What all attempts at a test have in common. Runs on several machines may have the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Attempted {
+    run: String,
+    test: String,
+    round: Option<u32>,
+    host: Option<String>,
+    pid_space: Option<String>,
+}
+
 impl Process {
-    fn attempt(&self) -> Option<&Attempt> {
-        self.file.header.as_ref()?.attempt.as_ref()
-    }
-
-    /// Returns what the attempts at one test have in common: the run, the test, the round and the
-    /// machine, since runs on several machines may have the same name.
-    fn attempted(&self) -> Option<impl PartialEq> {
-        let (header, attempt) = (self.file.header.as_ref()?, self.attempt()?);
-        let machine = (&header.environment.host, &header.pid_space);
-        Some((&header.run, &attempt.test, attempt.round, machine))
-    }
-
-    /// Whether `other` is an attempt at the same test in the same run and round.
-    fn is_another_attempt_of(&self, other: &Self) -> bool {
-        self.attempted().is_some() && self.attempted() == other.attempted()
-    }
-
-    fn attempt_number(&self) -> u32 {
-        self.attempt().map_or(0, |attempt| attempt.number)
+    /// Returns what the process attempted, and the number of the attempt.
+    fn attempt(&self) -> Option<(Attempted, u32)> {
+        let header = self.file.header.as_ref()?;
+        let attempt = header.attempt.as_ref()?;
+        let attempted = Attempted {
+            run: header.run.clone(),
+            test: attempt.test.clone(),
+            round: attempt.round,
+            host: header.environment.host.clone(),
+            pid_space: header.pid_space.clone(),
+        };
+        Some((attempted, attempt.number))
     }
 }
 
@@ -177,13 +180,10 @@ impl Run {
     }
 
     /// Returns the attempts before `process`, in order.
-    pub(crate) fn attempts_before(&self, process: &Process) -> Vec<&Process> {
-        let earlier = self.earlier.iter();
-        let mut earlier: Vec<_> = earlier
-            .filter(|attempt| attempt.is_another_attempt_of(process))
-            .collect();
-        earlier.sort_by_key(|attempt| attempt.attempt_number());
-        earlier
+    pub(crate) fn attempts_before(&self, process: &Process) -> &[Process] {
+        let attempt = process.attempt();
+        let earlier = attempt.and_then(|(attempted, _)| self.earlier.get(&attempted));
+        earlier.map_or(&[], Vec::as_slice)
     }
 
     fn add(&mut self, path: &Path, mut file: RunFile) {
@@ -267,21 +267,22 @@ impl Run {
 
     /// Sets aside all attempts at a test but the last. The last attempt decides, as it does for the
     /// test runner.
-    fn set_earlier_attempts_aside(&mut self) {
-        let all = std::mem::take(&mut self.processes);
-        let is_last = |process: &Process| {
-            !all.iter().any(|other| {
-                other.is_another_attempt_of(process)
-                    && other.attempt_number() > process.attempt_number()
-            })
-        };
-        let last: Vec<bool> = all.iter().map(is_last).collect();
-        for (process, is_last) in all.into_iter().zip(last) {
-            if is_last {
-                self.processes.push(process);
-            } else {
-                self.earlier.push(process);
+    pub(crate) fn set_earlier_attempts_aside(&mut self) {
+        let mut last: HashMap<Attempted, u32> = HashMap::new();
+        for (attempted, number) in self.processes.iter().filter_map(Process::attempt) {
+            let last = last.entry(attempted).or_default();
+            *last = number.max(*last);
+        }
+        for process in std::mem::take(&mut self.processes) {
+            match process.attempt() {
+                Some((attempted, number)) if number < last[&attempted] => {
+                    self.earlier.entry(attempted).or_default().push(process);
+                }
+                _ => self.processes.push(process),
             }
+        }
+        for attempts in self.earlier.values_mut() {
+            attempts.sort_by_key(|process| process.attempt().map(|(_, number)| number));
         }
     }
 }
@@ -291,10 +292,15 @@ impl Run {
 fn complete(found: Vec<(PathBuf, RunFile)>) -> Vec<(PathBuf, RunFile)> {
     let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let mut copies: Vec<(PathBuf, RunFile)> = Vec::new();
+    let mut known = HashMap::new();
     for (path, file) in found {
-        let is_copy = |(_, other): &&mut (PathBuf, RunFile)| other.header == file.header;
-        let known = copies.iter_mut().find(is_copy);
-        match known.filter(|_| file.header.is_some()) {
+        // This text has all fields, so that equal texts are equal headers.
+        let header = file.header.as_ref().map(|header| format!("{header:?}"));
+        let at = match header {
+            Some(header) => *known.entry(header).or_insert(copies.len()),
+            None => copies.len(),
+        };
+        match copies.get_mut(at) {
             Some(known) if length(&path) > length(&known.0) => *known = (path, file),
             Some(_) => {}
             None => copies.push((path, file)),
