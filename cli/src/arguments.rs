@@ -365,7 +365,7 @@ pub(crate) struct Judging {
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// The older run for `--deny new` [default: the previous run]
+    /// The older run for `--deny new` [default: the newest run before this one]
     #[arg(long, value_name = "RUN")]
     pub(crate) against: Option<PathBuf>,
 

@@ -2,8 +2,7 @@
 //! resulting exit code.
 
 use std::collections::HashSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings};
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Report};
@@ -27,13 +26,11 @@ pub(crate) struct Denied {
 }
 
 impl Denied {
-    /// Returns the denied conditions of a run that was read from `directories`. `is_part` says
-    /// whether the run covers only part of the suite, in which case entries of the configuration
-    /// file may match nothing.
+    /// Returns the denied conditions of a run. `is_part` says whether the run covers only part of
+    /// the suite, in which case entries of the configuration file may match nothing.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
-        directories: &[PathBuf],
         is_part: bool,
     ) -> ExitResult<Self> {
         let run = overview.run;
@@ -46,7 +43,7 @@ impl Denied {
                 Deny::Unmatched => denied.findings.extend(unmatched(overview, is_part)?),
                 Deny::Aborted => denied.findings.extend(aborted(overview)),
                 Deny::New => {
-                    let new = new(overview, judging.against.as_deref(), directories)?;
+                    let new = new(run, judging.against.as_deref())?;
                     denied.findings.extend(new);
                 }
                 Deny::Expired => denied.findings.extend(expired(run)),
@@ -219,17 +216,16 @@ fn first_use(run: &Run) -> Vec<String> {
 }
 
 /// Returns the findings that the older run does not have, regardless of their kind.
-fn new(
-    overview: &Overview<'_>,
-    against: Option<&Path>,
-    directories: &[PathBuf],
-) -> ExitResult<Vec<String>> {
+fn new(run: &Run, against: Option<&Path>) -> ExitResult<Vec<String>> {
     let older = match against {
         Some(directory) => directory.to_owned(),
-        None => run_before(directories)?,
+        None => run::before(run)?.ok_or_else(|| {
+            Failure::usage(
+                "there is no earlier run to compare with: name one with --against DIRECTORY",
+            )
+        })?,
     };
-    let older = Run::read(&[older])?;
-    Ok(added(overview.run, &older))
+    Ok(added(run, &Run::read(&[older])?))
 }
 
 /// Returns a sentence for each finding that is not among those of the older run.
@@ -242,19 +238,6 @@ fn added(run: &Run, older: &Run) -> Vec<String> {
         .map(|group| &group.finding)
         .filter(|finding| !known.contains(&identity(finding)));
     new.map(|finding| format!("new: {finding}")).collect()
-}
-
-/// Returns the newest run of the workspace that is not one of `directories`.
-fn run_before(directories: &[PathBuf]) -> ExitResult<PathBuf> {
-    let absolute = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-    let these: Vec<_> = directories.iter().map(absolute).collect();
-    let runs = run::newest_first(&workspace::runs()?);
-    let mut others = runs
-        .into_iter()
-        .filter(|run| !these.contains(&absolute(run)));
-    others.next().ok_or_else(|| {
-        Failure::usage("there is no earlier run to compare with: name one with --against DIRECTORY")
-    })
 }
 
 /// Returns the checks whose findings fail no test because of the policy.

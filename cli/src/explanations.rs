@@ -497,14 +497,15 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "new",
-        "In the output of `diff`: a finding that the second run has and the first run does not. \
-         `--deny new` compares with an earlier run in the same way.",
+        "In the output of `diff`: a finding that the second run has and the first run does not, or \
+         that failed no test in the first run. `--deny new` looks for findings that an earlier run \
+         does not have.",
         "A change between the two runs introduced it: fix the leak, or allow it.",
     ),
     explanation(
         "grown",
         "In the output of `diff`: a finding that both runs have, with more bytes or a higher \
-         count in the second.",
+         count in the second. If it fails tests, more in one of them is enough.",
         "Compare what the two runs did at that line. The finding also grows if more tests leave \
          the same allocation.",
     ),

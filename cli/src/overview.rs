@@ -345,15 +345,15 @@ fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
 fn flaky_tests(run: &Run) -> Vec<String> {
     let processes = run.processes.iter();
     let mut found: Vec<_> = processes
-        .filter_map(|last| flaky_test(&run.attempts_before(last), last))
+        .filter_map(|last| flaky_test(run.attempts_before(last), last))
         .collect();
     found.sort_unstable();
     found
 }
 
 /// Returns, for example, `flaky: train::frees: leaked in attempt 1, clean in attempt 2`.
-fn flaky_test(earlier: &[&Process], last: &Process) -> Option<String> {
-    let attempts = earlier.iter().copied().chain([last]);
+fn flaky_test(earlier: &[Process], last: &Process) -> Option<String> {
+    let attempts = earlier.iter().chain([last]);
     let results: Vec<_> = attempts.filter_map(worst_result).collect();
     let (_, now) = *results.last()?;
     if results.iter().all(|(_, status)| *status == now) {

@@ -1,6 +1,6 @@
 //! Reads the files that the processes of a run wrote.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use gpu_leak_check::ledger::Place;
 use gpu_leak_check::recording;
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Reason, Report};
 use gpu_leak_check::report::run_file::{
-    self, Attempt, Began, Environment, Header, Late, ProcessSnapshot, RunFile, Unowned,
+    self, Began, Environment, Header, Late, ProcessSnapshot, RunFile, Unowned,
 };
 use gpu_leak_check::report::{Code, device_title, escape};
 
@@ -24,8 +24,10 @@ use crate::workspace::{self, Workspace};
 pub(crate) struct Run {
     /// The processes, one for each file, sorted by path.
     pub(crate) processes: Vec<Process>,
-    /// The attempts at tests that were followed by a later attempt.
-    pub(crate) earlier: Vec<Process>,
+    /// The attempts at tests that were followed by a later attempt, in order.
+    pub(crate) earlier: HashMap<Attempted, Vec<Process>>,
+    /// The files, as they were named or found.
+    pub(crate) files: Vec<PathBuf>,
     /// The files that are recordings. Their checks are judged again.
     pub(crate) recordings: Vec<PathBuf>,
     /// Files and lines that could not be read, one sentence each.
@@ -40,24 +42,29 @@ pub(crate) struct Process {
     pub(crate) file: RunFile,
 }
 
+/// What all attempts at a test have in common. Runs on several machines may have the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Attempted {
+    run: String,
+    test: String,
+    round: Option<u32>,
+    host: Option<String>,
+    pid_space: Option<String>,
+}
+
 impl Process {
-    fn attempt(&self) -> Option<(&str, &Attempt)> {
+    /// Returns what the process attempted, and the number of the attempt.
+    fn attempt(&self) -> Option<(Attempted, u32)> {
         let header = self.file.header.as_ref()?;
-        Some((&header.run, header.attempt.as_ref()?))
-    }
-
-    /// Whether `other` is an attempt at the same test in the same run and round.
-    fn is_another_attempt_of(&self, other: &Self) -> bool {
-        match (self.attempt(), other.attempt()) {
-            (Some((run, one)), Some((of_run, another))) => {
-                (run, &one.test, one.round) == (of_run, &another.test, another.round)
-            }
-            _ => false,
-        }
-    }
-
-    fn attempt_number(&self) -> u32 {
-        self.attempt().map_or(0, |(_, attempt)| attempt.number)
+        let attempt = header.attempt.as_ref()?;
+        let attempted = Attempted {
+            run: header.run.clone(),
+            test: attempt.test.clone(),
+            round: attempt.round,
+            host: header.environment.host.clone(),
+            pid_space: header.pid_space.clone(),
+        };
+        Some((attempted, attempt.number))
     }
 }
 
@@ -74,6 +81,7 @@ impl Run {
         let mut run = Self::default();
         let mut found = Vec::new();
         for path in files {
+            run.files.push(path.clone());
             let read = if is_recording(&path) {
                 run.recordings.push(path.clone());
                 replay(&path)
@@ -172,13 +180,10 @@ impl Run {
     }
 
     /// Returns the attempts before `process`, in order.
-    pub(crate) fn attempts_before(&self, process: &Process) -> Vec<&Process> {
-        let earlier = self.earlier.iter();
-        let mut earlier: Vec<_> = earlier
-            .filter(|attempt| attempt.is_another_attempt_of(process))
-            .collect();
-        earlier.sort_by_key(|attempt| attempt.attempt_number());
-        earlier
+    pub(crate) fn attempts_before(&self, process: &Process) -> &[Process] {
+        let attempt = process.attempt();
+        let earlier = attempt.and_then(|(attempted, _)| self.earlier.get(&attempted));
+        earlier.map_or(&[], Vec::as_slice)
     }
 
     fn add(&mut self, path: &Path, mut file: RunFile) {
@@ -194,13 +199,17 @@ impl Run {
             }
         }
         if let Some(snapshot) = file.snapshot.take()
-            && file.aborted.pop().is_some()
+            && let Some(at) = file.aborted.iter().position(|began| {
+                let report = &snapshot.report;
+                (&began.test, &began.file, began.line) == (&report.test, &report.file, report.line)
+            })
         {
+            file.aborted.remove(at);
             file.reports.push(last_snapshot(snapshot));
         }
         pass_blocks_of_passed_tests(&mut file.reports);
         self.processes.push(Process {
-            binary: binary(path),
+            binary: binary(path, file.header.as_ref().map(|header| header.pid)),
             file,
         });
     }
@@ -258,21 +267,22 @@ impl Run {
 
     /// Sets aside all attempts at a test but the last. The last attempt decides, as it does for the
     /// test runner.
-    fn set_earlier_attempts_aside(&mut self) {
-        let all = std::mem::take(&mut self.processes);
-        let is_last = |process: &Process| {
-            !all.iter().any(|other| {
-                other.is_another_attempt_of(process)
-                    && other.attempt_number() > process.attempt_number()
-            })
-        };
-        let last: Vec<bool> = all.iter().map(is_last).collect();
-        for (process, is_last) in all.into_iter().zip(last) {
-            if is_last {
-                self.processes.push(process);
-            } else {
-                self.earlier.push(process);
+    pub(crate) fn set_earlier_attempts_aside(&mut self) {
+        let mut last: HashMap<Attempted, u32> = HashMap::new();
+        for (attempted, number) in self.processes.iter().filter_map(Process::attempt) {
+            let last = last.entry(attempted).or_default();
+            *last = number.max(*last);
+        }
+        for process in std::mem::take(&mut self.processes) {
+            match process.attempt() {
+                Some((attempted, number)) if number < last[&attempted] => {
+                    self.earlier.entry(attempted).or_default().push(process);
+                }
+                _ => self.processes.push(process),
             }
+        }
+        for attempts in self.earlier.values_mut() {
+            attempts.sort_by_key(|process| process.attempt().map(|(_, number)| number));
         }
     }
 }
@@ -282,10 +292,15 @@ impl Run {
 fn complete(found: Vec<(PathBuf, RunFile)>) -> Vec<(PathBuf, RunFile)> {
     let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let mut copies: Vec<(PathBuf, RunFile)> = Vec::new();
+    let mut known = HashMap::new();
     for (path, file) in found {
-        let is_copy = |(_, other): &&mut (PathBuf, RunFile)| other.header == file.header;
-        let known = copies.iter_mut().find(is_copy);
-        match known.filter(|_| file.header.is_some()) {
+        // This text has all fields, so that equal texts are equal headers.
+        let header = file.header.as_ref().map(|header| format!("{header:?}"));
+        let at = match header {
+            Some(header) => *known.entry(header).or_insert(copies.len()),
+            None => copies.len(),
+        };
+        match copies.get_mut(at) {
             Some(known) if length(&path) > length(&known.0) => *known = (path, file),
             Some(_) => {}
             None => copies.push((path, file)),
@@ -389,16 +404,33 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let mut runs: Vec<(SystemTime, PathBuf)> = entries
         .map(|entry| entry.path())
-        .filter_map(|directory| {
-            let files = jsonl_in(&directory).ok()?;
-            let written = files
-                .iter()
-                .filter_map(|file| file.metadata().ok()?.modified().ok());
-            Some((written.max()?, directory))
-        })
+        .filter_map(|directory| Some((written(&jsonl_in(&directory).ok()?)?, directory)))
         .collect();
     runs.sort_by(|left, right| right.cmp(left));
     runs.into_iter().map(|(_, directory)| directory).collect()
+}
+
+/// Returns the newest run of the workspace that was written before `run`.
+pub(crate) fn before(run: &Run) -> ExitResult<Option<PathBuf>> {
+    let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let of_run: BTreeSet<PathBuf> = (run.files.iter())
+        .filter_map(|file| Some(absolute(file).parent()?.to_owned()))
+        .collect();
+    let is_earlier = |directory: &PathBuf| {
+        let files = jsonl_in(directory).unwrap_or_default();
+        !of_run.contains(&absolute(directory)) && written(&files) < written(&run.files)
+    };
+    Ok(newest_first(&workspace::runs()?)
+        .into_iter()
+        .find(is_earlier))
+}
+
+/// Returns when the last of these files was written.
+fn written(files: &[PathBuf]) -> Option<SystemTime> {
+    let times = files
+        .iter()
+        .filter_map(|file| file.metadata().ok()?.modified().ok());
+    times.max()
 }
 
 /// Returns `path` itself, or the files of the run in that directory. A directory with a single run
@@ -426,22 +458,33 @@ fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
             older.len() + 1,
             newest.display()
         ))),
-        [] => Err(Failure::usage(format!(
-            "{shown} contains no .jsonl files: pass the directory of a run, such as \
-             target/gpu-leak-check/4711-1234"
-        ))),
+        // A run may have the name of an unrelated directory here.
+        [] => jsonl_in(&directory_of_name(path)?)
+            .ok()
+            .filter(|files| !files.is_empty())
+            .ok_or_else(|| {
+                Failure::usage(format!(
+                    "{shown} contains no .jsonl files: pass the directory of a run, such as \
+                     target/gpu-leak-check/4711-1234"
+                ))
+            }),
     }
+}
+
+/// Returns the directory that a run of this name has, if there is one in the workspace.
+fn directory_of_name(name: &Path) -> ExitResult<PathBuf> {
+    Ok(workspace::runs()?.join(run_file_name(&name.to_string_lossy())))
 }
 
 /// Returns the directory of the run of this name among those of the workspace.
 fn named_run(name: &Path) -> ExitResult<PathBuf> {
     /// How many of the existing runs a message names.
     const MAX_NAMED: usize = 5;
-    let runs = workspace::runs()?;
-    let run = runs.join(run_file_name(&name.to_string_lossy()));
+    let run = directory_of_name(name)?;
     if run.is_dir() {
         return Ok(run);
     }
+    let runs = workspace::runs()?;
     // If this is a path, the message says that it cannot be read.
     if name.components().count() > 1 {
         return Ok(name.to_owned());
@@ -464,39 +507,76 @@ fn named_run(name: &Path) -> ExitResult<PathBuf> {
     )))
 }
 
-fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// Returns the run files in `directory`.
+pub(crate) fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let paths = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
     Ok(paths
         .filter(|path| path.extension().is_some_and(|end| end == "jsonl") && path.is_file())
         .collect())
 }
 
-/// Returns `train` for `…/train-4711.jsonl`.
-fn binary(path: &Path) -> String {
+/// Returns `train` for `…/train-4711.jsonl` and, if `pid` is 4711, for `…/train-4711-2.jsonl`. The
+/// name of the program may itself end in a number.
+fn binary(path: &Path, pid: Option<u32>) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let mut name = &*stem;
-    // This removes the process ID and the number of the copy.
-    for _ in 0..2 {
-        match name.rsplit_once('-') {
-            Some((front, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
-                name = front;
-            }
-            _ => break,
-        }
+    let numbered = |name: &str| {
+        let (front, number) = name.rsplit_once('-')?;
+        Some((front.to_owned(), number.parse::<u32>().ok()?))
+    };
+    match numbered(&stem) {
+        Some((front, copy)) if Some(copy) != pid => match numbered(&front) {
+            Some((program, number)) if Some(number) == pid => program,
+            _ => front,
+        },
+        Some((front, _)) => front,
+        None => stem.into_owned(),
     }
-    name.to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::binary;
+    use gpu_leak_check::report::check_report::Report;
+    use gpu_leak_check::report::run_file::{Began, ProcessSnapshot, RunFile};
+
+    use super::{Run, binary};
+
+    #[test]
+    fn a_snapshot_of_a_killed_program_leaves_the_block_in_it_aborted() {
+        let began = |test: &str| Began {
+            test: test.to_owned(),
+            file: String::new(),
+            line: 0,
+        };
+        let mut run = Run::default();
+        let file = RunFile {
+            aborted: vec![began("program"), began("program: block")],
+            snapshot: Some(ProcessSnapshot {
+                cause: "tick".to_owned(),
+                after_ms: 1,
+                report: Report {
+                    test: "program".to_owned(),
+                    ..Report::default()
+                },
+            }),
+            ..RunFile::default()
+        };
+        run.add(Path::new("program-1.jsonl"), file);
+        let aborted: Vec<_> = run.aborted().map(|began| &*began.test).collect();
+        assert_eq!(aborted, ["program: block"]);
+        let reported: Vec<_> = run.reports().map(|report| &*report.test).collect();
+        assert_eq!(reported, ["program"]);
+    }
 
     #[test]
     fn the_name_of_a_program_is_taken_from_its_file() {
-        assert_eq!(binary(Path::new("a/train-4711.jsonl")), "train");
-        assert_eq!(binary(Path::new("a/my-train-4711-2.jsonl")), "my-train");
-        assert_eq!(binary(Path::new("a/train.jsonl")), "train");
+        let binary = |file| binary(Path::new(file), Some(4711));
+        assert_eq!(binary("a/train-4711.jsonl"), "train");
+        assert_eq!(binary("a/my-train-4711-2.jsonl"), "my-train");
+        assert_eq!(binary("a/phase-1-4711.jsonl"), "phase-1");
+        assert_eq!(binary("a/phase-1-4711-2.jsonl"), "phase-1");
+        assert_eq!(binary("a/train.jsonl"), "train");
+        assert_eq!(binary("a/copy-1.jsonl"), "copy");
     }
 }

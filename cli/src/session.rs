@@ -10,13 +10,13 @@ use std::process::Command;
 use gpu_leak_check::__command::begin_named;
 
 use crate::arguments::Output;
-use crate::exit::{ExitResult, Failure, code_of};
+use crate::exit::{Exit, ExitResult, Failure, code_of};
 use crate::launch;
 use crate::output::{WIDTH, print_bytes, say, width_of_stdout};
 use crate::overview::Overview;
 use crate::progress;
 use crate::render::{self, Format, Rendering};
-use crate::run::Run;
+use crate::run::{self, Run};
 use crate::workspace;
 
 /// The variable that contains the name of the run to which a process belongs.
@@ -80,34 +80,57 @@ impl Session {
     }
 
     /// Returns the records that the processes of this run wrote, or `None` if no process had a
-    /// check.
+    /// check. If they could not write any, that is a problem of the run, so that the program's
+    /// exit code is kept.
     pub(crate) fn read(&self) -> ExitResult<Option<Run>> {
         let directory = self.directory();
-        match directory.is_dir() {
-            true => Run::read(&[directory]).map(Some),
-            false => Ok(None),
+        if !directory.is_dir() {
+            return Ok(None);
         }
+        let shown = directory.display();
+        let problem = match run::jsonl_in(&directory) {
+            Ok(files) if !files.is_empty() => return Run::read(&files).map(Some),
+            Ok(_) => format!(
+                "no process could write its file to {shown}: free space there, or name another \
+                 directory with GPU_LEAK_CHECK_OUTPUT"
+            ),
+            Err(why) => format!("cannot read {shown}: {why}"),
+        };
+        Ok(Some(Run {
+            problems: vec![problem],
+            ..Run::default()
+        }))
     }
 }
 
 /// Prints the summary of a run and then `hints`, and writes the files that `--report` requests.
+/// Returns the exit of the first that could not be written, like [`write_all`].
 pub(crate) fn sum_up(
     overview: &Overview<'_>,
     hints: impl IntoIterator<Item = String>,
     outputs: &[Output],
-) -> ExitResult<()> {
+) -> Option<Exit> {
     say("");
-    write(Format::Text, None, overview)?;
+    let unprinted = unwritten(write(Format::Text, None, overview));
     hints.into_iter().for_each(say);
-    write_all(overview, outputs)
+    unprinted.or(write_all(overview, outputs))
 }
 
-/// Writes the files that `--report` requests.
-pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> ExitResult<()> {
-    for output in outputs {
-        write(output.format, Some(&output.file), overview)?;
-    }
-    Ok(())
+/// Writes the files that `--report` requests. A file that cannot be written costs neither the
+/// others nor the program's exit code: its error is printed, and the exit of the first error is
+/// returned.
+pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Option<Exit> {
+    let written = outputs
+        .iter()
+        .map(|output| write(output.format, Some(&output.file), overview));
+    let exits: Vec<_> = written.filter_map(unwritten).collect();
+    exits.first().copied()
+}
+
+fn unwritten(written: ExitResult<()>) -> Option<Exit> {
+    let failure = written.err()?;
+    say(format_args!("error: {}", failure.what));
+    Some(failure.exit)
 }
 
 /// Writes one format to `file`, or to standard output.

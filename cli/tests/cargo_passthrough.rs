@@ -77,6 +77,25 @@ fn outputs_are_written_beside_the_text() {
 
 /// A run that checks nothing must not look like one without leaks.
 #[test]
+fn an_output_that_cannot_be_written_costs_neither_the_others_nor_cargos_exit_code() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let nowhere = directory.path().join("no/such/leaks.xml");
+    let second = directory.path().join("leaks.md");
+    for (cargos, expected) in [(101, 101), (0, 2)] {
+        let mut command = with_cargo(directory.path(), "keeps_a_tensor", cargos);
+        command.args(["test", "--report"]);
+        command
+            .arg(format!("junit={}", nowhere.display()))
+            .arg("--report");
+        let ended = call(command.arg(format!("markdown={}", second.display())));
+        assert_eq!(ended.code, Some(expected), "{ended:?}");
+        let error = format!("error: cannot write {}", nowhere.display());
+        assert!(ended.stderr.contains(&error), "{ended:?}");
+        fs::remove_file(&second).expect("the second report");
+    }
+}
+
+#[test]
 fn a_success_of_cargo_without_any_check_is_no_success() {
     let directory = tempfile::tempdir().expect("a directory");
     let reported_of = |test: &str, words: &[&str], variable: (&str, &str)| {
@@ -123,6 +142,19 @@ fn cargos_exit_code_is_kept_if_nothing_was_checked() {
     let directory = tempfile::tempdir().expect("a directory");
     let reported = call(with_cargo(directory.path(), "", 101).arg("test"));
     assert_eq!(reported.code, Some(101), "{reported:?}");
+}
+
+#[test]
+fn cargos_exit_code_is_kept_if_no_process_could_write_its_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (cargos, expected) in [(7, 7), (0, 3)] {
+        let then =
+            format!("mkdir -p \"$GPU_LEAK_CHECK_OUTPUT/$GPU_LEAK_CHECK_RUN\"; exit {cargos}");
+        let ended = call(with_cargo_that(directory.path(), "", &then).arg("test"));
+        assert_eq!(ended.code, Some(expected), "{ended:?}");
+        let problem = "no process could write its file to ";
+        assert!(ended.stdout.contains(problem), "{ended:?}");
+    }
 }
 
 #[test]
@@ -244,6 +276,17 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     assert_eq!(diff.code, Some(1), "{diff:?}");
     assert!(diff.stdout.contains("new: 2"), "{diff:?}");
     assert!(diff.stdout.contains("not measured again: 1"), "{diff:?}");
+    // Directories of these names that contain no run do not hide the runs.
+    for name in ["main", "branch"] {
+        fs::create_dir(directory.path().join(name)).expect("a directory");
+    }
+    let mut diff = command();
+    diff.args(["diff", "main", "branch"]);
+    let diff = call(
+        diff.current_dir(directory.path())
+            .env("GPU_LEAK_CHECK_OUTPUT", &runs),
+    );
+    assert_eq!(diff.code, Some(1), "{diff:?}");
     let mut named = with_cargo(directory.path(), "gives_back", 0);
     call(named.arg("test").env("GPU_LEAK_CHECK_RUN", "third"));
     assert!(runs.join("third").is_dir());

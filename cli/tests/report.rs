@@ -376,6 +376,35 @@ fn new_findings_are_denied_against_an_older_run() {
     assert_eq!(denied(&old, &old), "");
 }
 
+#[test]
+fn without_against_new_findings_are_denied_against_the_run_before() {
+    let base = tempfile::tempdir().expect("a directory");
+    let denied = |run: &std::path::Path| {
+        let mut command = command();
+        command.arg("report").arg(run).arg("--deny=new");
+        call(command.env("GPU_LEAK_CHECK_OUTPUT", base.path())).stderr
+    };
+    checked(base.path(), "first", &["gives_back"]);
+    // This directory stands for the only run in it.
+    let alone = denied(base.path());
+    assert!(alone.contains("there is no earlier run"), "{alone}");
+    let second = checked(base.path(), "second", &["keeps_a_tensor"]);
+    let names = ["second".as_ref(), &*second, &*file_of(&second)];
+    let assert_denied = || {
+        for name in names {
+            let denied = denied(name);
+            assert!(
+                denied.contains("denied: new: leaked: "),
+                "{name:?}: {denied}"
+            );
+        }
+    };
+    assert_denied();
+    checked(base.path(), "third", &["keeps_a_tensor"]);
+    assert_denied();
+    assert_eq!(denied("third".as_ref()), "");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_report_that_cannot_be_written_is_an_error() {

@@ -63,6 +63,20 @@ fn a_test_that_leaks_at_each_attempt_leaks_once() {
     assert!(!reported.stdout.contains("flaky"), "{reported:?}");
 }
 
+/// Such as the jobs of a matrix, which give their runs the same name.
+#[test]
+fn an_attempt_on_another_machine_replaces_none_of_this_machine() {
+    let base = tempfile::tempdir().expect("a directory");
+    let (one, two) = (base.path().join("one"), base.path().join("two"));
+    attempt(&one, "leaks_at_first", 1, "none");
+    attempt(&two, "leaks_at_first", 2, "none");
+    let elsewhere = two.join("r");
+    damaged(&elsewhere, "\"pid_space\":\"", "\"pid_space\":\"other ");
+    let reported = report(&[&one.join("r"), &elsewhere]);
+    assert_eq!(reported.code, Some(1), "{reported:?}");
+    assert!(!reported.stdout.contains("flaky"), "{reported:?}");
+}
+
 #[test]
 fn each_round_of_a_stress_run_counts() {
     let base = tempfile::tempdir().expect("a directory");

@@ -41,13 +41,13 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
         return without_checks(name, asked, code, every_test.is_some());
     };
     let overview = Overview::of(&run);
-    session::sum_up(&overview, [], &asked.outputs)?;
+    let unwritten = session::sum_up(&overview, [], &asked.outputs);
     // cargo does not start the remaining programs once one has failed.
     let has_stopped = code != 0 && !asked.cargo.iter().any(|word| word == "--no-fail-fast");
     let names_all = ["--workspace", "--all"].map(OsString::from);
     let is_all = asked.cargo.iter().any(|word| names_all.contains(word));
     let is_part = has_stopped || (workspace.is_in_part() && !is_all) || selects_tests(&asked.cargo);
-    let mut denied = Denied::in_run(&overview, &asked.judging, &[session.directory()], is_part)?;
+    let mut denied = Denied::in_run(&overview, &asked.judging, is_part)?;
     if !overview.has_measured() {
         denied.add_without_checks(&asked.judging)?;
     }
@@ -55,14 +55,15 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     if !is_part {
         Denied::say_notes(&overview, &asked.judging)?;
     }
-    Ok(match code {
+    Ok(match (code, unwritten) {
+        (0, Some(exit)) => exit.code(),
         // cargo does not know that a child process of a test has failed, nor a test in a process
         // that another test ended with code 0.
-        0 if overview.has_findings() || overview.has_measured() => {
+        (0, None) if overview.has_findings() || overview.has_measured() => {
             asked.judging.code(denied.exit_of(&overview))
         }
-        0 => asked.judging.code(exit_without_checks(&denied)?),
-        code => code,
+        (0, None) => asked.judging.code(exit_without_checks(&denied)?),
+        (code, _) => code,
     })
 }
 
@@ -153,12 +154,13 @@ fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Ex
         _ => "no check ran",
     };
     say(format_args!("gpu-leak-check: {why}"));
-    session::write_all(&Overview::of(&Run::default()), &asked.outputs)?;
+    let unwritten = session::write_all(&Overview::of(&Run::default()), &asked.outputs);
     let denied = Denied::without_checks(&asked.judging)?;
     denied.say();
-    Ok(match code {
-        0 => exit_without_checks(&denied)?.code(),
-        code => code,
+    Ok(match (code, unwritten) {
+        (0, Some(exit)) => exit.code(),
+        (0, None) => exit_without_checks(&denied)?.code(),
+        (code, _) => code,
     })
 }
 

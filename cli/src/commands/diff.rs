@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gpu_leak_check::report::check_report::CheckStatus;
+use gpu_leak_check::ledger::Amount;
+use gpu_leak_check::report::check_report::{CheckStatus, Finding};
 use gpu_leak_check::units::{count_change, size_change};
 
 use crate::arguments::Diff;
@@ -44,9 +45,10 @@ pub(crate) fn run(asked: &Diff) -> ExitResult<Exit> {
 fn exit(changes: &[(DiffStatus, String)], old: &Run, new: &Run) -> Exit {
     let is_worse = |status| matches!(status, DiffStatus::New | DiffStatus::Grown);
     let is_readable = old.problems.is_empty() && new.problems.is_empty();
+    let overview = Overview::of(new);
     if changes.iter().any(|(status, _)| is_worse(*status)) {
         Exit::Findings
-    } else if is_readable && Overview::of(new).has_measured() {
+    } else if is_readable && overview.has_measured() && overview.aborted.is_empty() {
         Exit::Clean
     } else {
         Exit::Unmeasured
@@ -56,6 +58,7 @@ fn exit(changes: &[(DiffStatus, String)], old: &Run, new: &Run) -> Exit {
 /// Returns a line for each finding, with its status.
 fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     let (before, after) = (by_identity(old), by_identity(new));
+    let (failed, fails) = (failures(old), failures(new));
     let measured: Vec<&str> = new
         .reports()
         .filter(|report| !report.status.is_unmeasured() && report.status != CheckStatus::Aborted)
@@ -63,21 +66,27 @@ fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
         .collect();
     let mut changes = Vec::new();
     for (identity, group) in &after {
-        let was = before
-            .get(identity)
-            .map(|group| (group.finding.bytes, group.finding.count));
-        let is = (group.finding.bytes, group.finding.count);
+        let was = before.get(identity);
+        let does_fail = group.finding.kind.is_failure();
         let (status, change) = match was {
             None => (DiffStatus::New, String::new()),
-            Some(was) if is.0 > was.0 => (
-                DiffStatus::Grown,
-                format!(" ({})", size_change(was.0, is.0)),
+            Some(was) if does_fail && !was.finding.kind.is_failure() => (
+                DiffStatus::New,
+                format!(" (was {})", was.finding.kind.name()),
             ),
-            Some(was) if is.1 > was.1 => (
-                DiffStatus::Grown,
-                format!(" ({})", count_change(was.1, is.1)),
-            ),
-            Some(_) => (DiffStatus::Known, String::new()),
+            // Less in one test must not hide more in another one. What fails no test may be left
+            // by whichever test runs first, so only its sum counts.
+            Some(was) => growth(match does_fail {
+                true => (group.tests.iter())
+                    .map(|test| {
+                        let key = (identity.clone(), *test);
+                        let of =
+                            |amounts: &Failures<'_>| amounts.get(&key).copied().unwrap_or_default();
+                        of(&fails).minus(of(&failed))
+                    })
+                    .fold(Amount::default(), Amount::plus),
+                false => amount(&group.finding).minus(amount(&was.finding)),
+            }),
         };
         changes.push((status, line(group) + &change));
     }
@@ -95,6 +104,36 @@ fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     }
     changes.sort_by_key(|(status, _)| *status);
     changes
+}
+
+fn amount(finding: &Finding) -> Amount {
+    Amount {
+        count: finding.count,
+        bytes: finding.bytes,
+    }
+}
+
+/// Returns the status of a finding of both runs, and by how much it grew.
+fn growth(more: Amount) -> (DiffStatus, String) {
+    match more {
+        Amount { bytes: 0, count: 0 } => (DiffStatus::Known, String::new()),
+        Amount { bytes: 0, count } => (DiffStatus::Grown, format!(" ({})", count_change(0, count))),
+        Amount { bytes, .. } => (DiffStatus::Grown, format!(" ({})", size_change(0, bytes))),
+    }
+}
+
+type Failures<'run> = BTreeMap<(Identity, &'run str), Amount>;
+
+/// Returns what each test has of the findings that fail tests.
+fn failures(run: &Run) -> Failures<'_> {
+    let mut failures = Failures::new();
+    for report in run.reports() {
+        for finding in report.findings.iter().filter(|it| it.kind.is_failure()) {
+            let of_test = (failures.entry((identity(finding), &report.test))).or_default();
+            *of_test = of_test.plus(amount(finding));
+        }
+    }
+    failures
 }
 
 /// Returns the findings by their identity, regardless of their kind.
@@ -127,8 +166,9 @@ fn rendered(changes: &[(DiffStatus, String)], width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+    use gpu_leak_check::report::run_file::Began;
 
-    use super::{compare, exit, rendered};
+    use super::{DiffStatus, compare, exit, rendered};
     use crate::exit::Exit;
     use crate::render::sample::{self, MIB};
     use crate::run::Run;
@@ -164,5 +204,47 @@ mod tests {
         assert_eq!(exit(with(CheckStatus::Clean)), Exit::Clean);
         assert_eq!(exit(with(CheckStatus::NotMeasured)), Exit::Unmeasured);
         assert_eq!(exit(damaged), Exit::Unmeasured);
+    }
+
+    #[test]
+    fn less_in_one_test_hides_nothing_in_another_one() {
+        let leak = |count| sample::finding(FindingKind::Leaked, "f", count, MIB);
+        let old = sample::run(vec![
+            sample::with("a", &[leak(1)]),
+            sample::with("b", &[leak(2)]),
+        ]);
+        for b in [CheckStatus::Clean, CheckStatus::NotMeasured] {
+            let new = sample::run(vec![sample::with("a", &[leak(3)]), sample::report("b", b)]);
+            let changes = compare(&old, &new);
+            assert_eq!(changes[0].0, DiffStatus::Grown);
+            assert!(changes[0].1.ends_with("(+2.00 MiB)"), "{changes:?}");
+        }
+    }
+
+    #[test]
+    fn a_finding_that_begins_to_fail_its_test_is_new() {
+        let with = |kind| {
+            sample::run(vec![sample::with(
+                "a",
+                &[sample::finding(kind, "f", 1, MIB)],
+            )])
+        };
+        let (first_use, leaked) = (with(FindingKind::FirstUse), with(FindingKind::Leaked));
+        let changes = compare(&first_use, &leaked);
+        assert_eq!(changes[0].0, DiffStatus::New);
+        assert!(changes[0].1.ends_with("(was first-use)"), "{changes:?}");
+        assert_eq!(compare(&leaked, &first_use)[0].0, DiffStatus::Known);
+    }
+
+    #[test]
+    fn a_run_with_an_aborted_test_is_not_better() {
+        let clean = || sample::run(vec![sample::report("a", CheckStatus::Clean)]);
+        let mut new = clean();
+        new.processes[0].file.aborted.push(Began {
+            test: "b".to_owned(),
+            file: String::new(),
+            line: 1,
+        });
+        assert_eq!(exit(&[], &clean(), &new), Exit::Unmeasured);
     }
 }

@@ -60,17 +60,18 @@ pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
             "gpu-leak-check: {}",
             not_measured(program, asked.no_children)
         ));
-        session::write_all(&Overview::of(&Run::default()), &asked.outputs)?;
+        let unwritten = session::write_all(&Overview::of(&Run::default()), &asked.outputs);
         return Ok(match code {
-            0 => Exit::Unmeasured.code(),
+            0 => unwritten.unwrap_or(Exit::Unmeasured).code(),
             code => code,
         });
     };
     let overview = Overview::of(&run);
-    session::sum_up(&overview, hints(&run), &asked.outputs)?;
-    Ok(match code {
-        0 => judge(&overview, asked.error_exitcode),
-        code => code,
+    let unwritten = session::sum_up(&overview, hints(&run), &asked.outputs);
+    Ok(match (code, unwritten) {
+        (0, Some(exit)) => exit.code(),
+        (0, None) => judge(&overview, asked.error_exitcode),
+        (code, _) => code,
     })
 }
 

@@ -8,10 +8,9 @@ use crate::run::{self, Run};
 use crate::session;
 
 pub(crate) fn run(asked: &Report) -> ExitResult<u8> {
-    let directories = run::chosen_or_newest(&asked.runs)?;
-    let run = Run::read(&directories)?;
+    let run = Run::read(&run::chosen_or_newest(&asked.runs)?)?;
     let overview = Overview::of(&run);
-    let denied = Denied::in_run(&overview, &asked.judging, &directories, false)?;
+    let denied = Denied::in_run(&overview, &asked.judging, false)?;
     session::write(asked.format, asked.out.as_deref(), &overview)?;
     denied.say();
     Ok(asked.judging.code(denied.exit_of(&overview)))

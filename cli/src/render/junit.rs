@@ -38,7 +38,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
         }
         // nextest runs each test in its own process.
         for process in run.processes.iter().filter(|it| it.binary == binary) {
-            add(&mut suite, process, &run.attempts_before(process), how);
+            add(&mut suite, process, run.attempts_before(process), how);
         }
         junit.add_test_suite(suite);
     }
@@ -49,7 +49,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
     Ok(text.replacen(&skipped, "", 1).into_bytes())
 }
 
-fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Rendering) {
+fn add(suite: &mut TestSuite, process: &Process, earlier: &[Process], how: &Rendering) {
     for report in &process.file.reports {
         for (figure, value) in figures(report) {
             suite.add_property((name(&figure), value.to_string()));
