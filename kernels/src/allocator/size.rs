@@ -4,9 +4,9 @@
 //! [`CUDACachingAllocator`](https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp).
 
 /// Every block size is a multiple of this.
-const GRANULE: usize = 512;
+pub(super) const GRANULE: usize = 512;
 /// The largest block of the small pool.
-const SMALL_LIMIT: usize = 1 << 20;
+pub(super) const SMALL_LIMIT: usize = 1 << 20;
 /// The size of the segments of the small pool.
 const SMALL_SEGMENT: usize = 2 << 20;
 /// Blocks of this size or more get their own segment.
@@ -37,18 +37,6 @@ impl PoolKind {
             Self::Small
         } else {
             Self::Large
-        }
-    }
-
-    /// Whether a block is split when `rest` bytes of it are not needed.
-    ///
-    /// A large block keeps up to 1 MiB more than requested, because its pool could not use the
-    /// rest.
-    #[inline]
-    pub(crate) fn splits_off(self, rest: usize) -> bool {
-        match self {
-            Self::Small => rest >= GRANULE,
-            Self::Large => rest > SMALL_LIMIT,
         }
     }
 }

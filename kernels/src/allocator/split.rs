@@ -1,6 +1,21 @@
-//! Splits blocks in two and merges them.
+//! Decides whether a block is split, splits blocks in two, and merges them.
 
 use super::block::{Block, BlockId, BlockState, Blocks};
+use super::size::{GRANULE, PoolKind, SMALL_LIMIT};
+
+impl PoolKind {
+    /// Whether a block is split when `rest` bytes of it are not needed.
+    ///
+    /// A large block keeps up to 1 MiB more than requested, because its pool could not use the
+    /// rest.
+    #[inline]
+    pub(crate) fn splits_off(self, rest: usize) -> bool {
+        match self {
+            Self::Small => rest >= GRANULE,
+            Self::Large => rest > SMALL_LIMIT,
+        }
+    }
+}
 
 impl Blocks {
     /// Splits the first `size` bytes off an inactive block. The front part keeps its identity.
