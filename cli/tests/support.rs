@@ -42,6 +42,8 @@ pub(crate) fn checked_in(
         .args(tests)
         .env("GPU_LEAK_CHECK_OUTPUT", base)
         .env("GPU_LEAK_CHECK_RUN", run)
+        // The machine may be busy.
+        .env("GPU_LEAK_CHECK_HELD_BY", "600s")
         .envs(environment.iter().copied())
         .envs(config.map(|path| ("GPU_LEAK_CHECK_CONFIG", path)))
         .output()
