@@ -18,7 +18,6 @@ use crate::workspace::{self, Workspace};
 /// process, with that many tests at a time. The exit code is cargo's, unless that is 0.
 pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> ExitResult<u8> {
     let workspace = Workspace::here()?;
-    let session = Session::new(name, workspace.runs(), asked.name.as_deref(), asked.peaks)?;
     let every_test = match name {
         "test" if every_test.is_none() && settings()?.every_test => Some(1),
         "nextest" if settings()?.every_test => {
@@ -30,6 +29,8 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
         }
         _ => every_test,
     };
+    // This removes an earlier run of that name, so nothing may be wrong with the call.
+    let session = Session::new(name, workspace.runs(), asked.name.as_deref(), asked.peaks)?;
     let mut cargo = Command::new(workspace::cargo());
     cargo.arg(name);
     if let Some(jobs) = every_test {

@@ -32,12 +32,6 @@ const EXACT: [(&str, &str); 3] = [
 /// Runs the program and summarises its leaks. The exit code is the program's, unless that is 0.
 pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
     check_settings()?;
-    let session = Session::new(
-        "exec",
-        workspace::runs()?,
-        asked.name.as_deref(),
-        asked.peaks,
-    )?;
     let settings = Settings {
         again: Some(again(asked)),
         every_ms: asked
@@ -49,6 +43,13 @@ pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
     };
     let program = &asked.program[0];
     let mut command = launch::watched(&asked.program, &settings)?;
+    // This removes an earlier run of that name, so nothing may be wrong with the call.
+    let session = Session::new(
+        "exec",
+        workspace::runs()?,
+        asked.name.as_deref(),
+        asked.peaks,
+    )?;
     if asked.exact {
         command.envs(EXACT);
     }
