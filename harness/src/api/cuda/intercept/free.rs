@@ -47,6 +47,8 @@ impl Listener<'_> {
         };
         // SAFETY: the caller upholds the contract.
         begun.captured = unsafe { self.captured(call.stream) };
+        // A primary context has no record, and its uses are not counted.
+        let primary = self.place_of_primary(call);
         begun.ticket = match call.share {
             Share::Whole if numbered::is_numbered(key) => {
                 let key = numbered::freed(self.ledger, key, self.current().uid);
@@ -57,11 +59,9 @@ impl Listener<'_> {
                 let caller = freeing_caller();
                 self.report(Event::FreeBegan { key, caller })
             }
-            // A primary context has no record, and its uses are not counted.
-            Share::References(..) if let Some(place) = self.place_of_primary(call) => {
-                begun._turn = place
-                    .cuda_ordinal()
-                    .and_then(|device| PrimaryTurn::at(device as i32));
+            Share::References(..) if primary.is_some() => {
+                let device = primary.and_then(|place| place.cuda_ordinal());
+                begun._turn = device.and_then(|device| PrimaryTurn::at(device as i32));
                 None
             }
             Share::References(count, graph) => self.report(Event::ReleaseBegan {
@@ -123,8 +123,10 @@ impl Listener<'_> {
 
     /// Returns the place of the primary context of which this call releases a use.
     fn place_of_primary(&self, call: &Frees) -> Option<Place> {
-        let is_of_context = call.space == Space::Handle(Kind::Context);
-        let context = is_of_context.then(|| self.contexts.find(call.value))??;
+        let (Space::Handle(Kind::Context), Share::References(..)) = (call.space, call.share) else {
+            return None;
+        };
+        let context = self.contexts.find(call.value)?;
         context.is_primary.then_some(context.place)
     }
 
