@@ -1,7 +1,7 @@
 //! Recordings of real runs, which can be judged again without a GPU.
 //!
 //! `GPU_LEAK_CHECK_RECORD=gpu-%p.jsonl cargo test` records the events that the ledger of each test
-//! program receives and what its checks read (`%p` is the process id). [`replay`] applies these
+//! program receives and what its checks read (`%p` is the process id). `replay` applies these
 //! events to a new ledger, judges the checks in the same way, and returns the reports. So a run on
 //! a GPU can be judged again on any machine, even by a later release.
 //!
