@@ -130,9 +130,11 @@ impl Listener<'_> {
     /// than that of the current context; `None` if the current context or the ledger tells it.
     fn place_elsewhere(&self, create: &Creates, address: u64, current: &Context) -> Option<Place> {
         let record = |kind, handle| self.ledger.get(&named(kind, handle));
-        let asked = || self.driver?.place_at(address).ok();
         // The driver is not asked while a stream is captured, as that might end the capture.
-        let asked = || (!captures::active()).then(asked).flatten();
+        let asked = || match captures::active() {
+            true => None,
+            false => self.driver?.place_at(address).ok(),
+        };
         match (create.kind, create.pool, create.stream) {
             (Kind::StreamOrdered, 0, Some(stream)) => {
                 let is_elsewhere = current.handle == 0 || self.contexts.are_of_several_devices();
