@@ -440,6 +440,38 @@ fn a_reserve_of_two_runs_is_retained_even_if_others_ran_beside_a_third() {
     assert_eq!(bytes(report, retained), GIB, "{}", checked.story());
 }
 
+/// Another test leaves a block during the first run only. The second run is alone.
+mod block_of_a_neighbour_in_the_first_run {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+
+    use gpu_leak_check::{Scope, gpu_leak_check};
+
+    use super::{lose_a_block, take};
+
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn a_checked() {
+        lose_a_block();
+        if RUNS.fetch_add(1, Ordering::Relaxed) == 0 {
+            let stranger = Scope::none().in_scope(|| thread::spawn(|| _ = take(4096)));
+            stranger.join().expect("no panic");
+        }
+    }
+}
+
+#[test]
+fn a_block_of_a_neighbour_is_no_finding_after_the_neighbour_has_ended() {
+    let checked = run_beside("block_of_a_neighbour_in_the_first_run");
+    assert_leaked(&checked, "a_checked", 7);
+    let report = report(&checked, "a_checked");
+    let found: Vec<_> = report.findings.iter().map(|it| it.bytes).collect();
+    assert_eq!(found, [7], "{}", checked.story());
+}
+
 /// A budget for a reserve, beside an unchecked test that reserves more than the budget allows.
 mod budget_of_a_shared_reserve {
     use gpu_leak_check::Check;

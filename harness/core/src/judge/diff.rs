@@ -59,6 +59,15 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                     continue;
                 }
                 Ownership::Session => None,
+                // A later run sees what threads outside the check created during an earlier one. If
+                // that run was not alone, these threads may belong to other tests.
+                Ownership::Foreign(_)
+                    if runs[creating_run(runs, record)]
+                        .others
+                        .may_have_moved_sums() =>
+                {
+                    continue;
+                }
                 Ownership::Foreign(thread) => Some(*thread),
             };
             match held_unseen(&class, record, run, input) {
@@ -134,6 +143,12 @@ pub(crate) fn is_the_runtimes_code(
         && is_cudas_own(record.made.caller.stack)
 }
 
+/// Returns the position of the run that created `record`.
+fn creating_run(runs: &[RunInput], record: &Record) -> usize {
+    let began = runs.iter().rposition(|run| run.began <= record.sequence);
+    began.unwrap_or(0)
+}
+
 /// Why a record of the driver's layer is not judged individually.
 enum Missing {
     /// It is a segment of an allocator without a probe.
@@ -187,11 +202,7 @@ impl<'a> Groups<'a> {
 
     /// Adds `record`, which is live at the end of run `at`.
     fn add(&mut self, at: usize, key: GroupKey, record: &Record, foreign: Option<ThreadNumber>) {
-        let created = self
-            .runs
-            .iter()
-            .rposition(|run| run.began <= record.sequence)
-            .unwrap_or(0);
+        let created = creating_run(self.runs, record);
         let is_last = at + 1 == self.runs.len();
         let is_new = self.seen.insert(record.sequence, at).is_none();
         let group = self.group(key);

@@ -134,6 +134,34 @@ fn a_thread_outside_every_scope_is_named() {
 }
 
 #[test]
+fn what_other_tests_created_during_an_earlier_run_is_no_finding_of_a_run_alone() {
+    let mut check = check();
+    let mut of_another = 0;
+    check.run(|run| {
+        run.take(10, 64);
+        of_another = run.take(20, 512);
+        run.give(
+            of_another,
+            Ownership::Allowed(AllowedBy::the_code("not seen yet")),
+        );
+        run.input.others.anything = true;
+    });
+    check.input.runs[0]
+        .live
+        .retain(|live| live.record.sequence != of_another);
+    check.run(|run| {
+        run.take(10, 64);
+        run.give(of_another, Ownership::Foreign(ThreadNumber(7)));
+    });
+    check.reports(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:2}; records [0, 2]
+    ",
+    );
+}
+
+#[test]
 fn a_thread_that_still_runs_may_belong_to_a_pool() {
     let mut check = check();
     let threads = &mut check.input.names.threads;
