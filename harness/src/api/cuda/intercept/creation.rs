@@ -130,7 +130,8 @@ impl Listener<'_> {
     /// than that of the current context; `None` if the current context or the ledger tells it.
     fn place_elsewhere(&self, create: &Creates, address: u64, current: &Context) -> Option<Place> {
         let record = |kind, handle| self.ledger.get(&named(kind, handle));
-        // The driver is not asked while a stream is captured, as that might end the capture.
+        // The driver is not asked while a stream is captured: it refuses many calls then, and the
+        // documentation does not exclude this one.
         let asked = || match captures::active() {
             true => None,
             false => self.driver?.place_at(address).ok(),
