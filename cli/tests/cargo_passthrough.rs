@@ -75,7 +75,6 @@ fn outputs_are_written_beside_the_text() {
     assert!(junit.contains("type=\"leaked\""), "{junit}");
 }
 
-/// A run that checks nothing must not look like one without leaks.
 #[test]
 fn an_output_that_cannot_be_written_costs_neither_the_others_nor_cargos_exit_code() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -95,6 +94,7 @@ fn an_output_that_cannot_be_written_costs_neither_the_others_nor_cargos_exit_cod
     }
 }
 
+/// A run that checks nothing must not look like one without leaks.
 #[test]
 fn a_success_of_cargo_without_any_check_is_no_success() {
     let directory = tempfile::tempdir().expect("a directory");

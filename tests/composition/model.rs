@@ -142,8 +142,8 @@ struct View<'a> {
     rounds: u32,
     /// Whether the check runs the body again to confirm what the first run left.
     confirms: bool,
-    /// Whether this session is part of a run that only confirms. Such a session leaves its findings
-    /// to the surrounding check.
+    /// Whether this is part of a run that only confirms, and leaves its findings to the surrounding
+    /// check.
     is_confirming: bool,
     groups: BTreeMap<(Class, u8), Group>,
     allowed: BTreeMap<(Class, u8), Group>,
@@ -152,7 +152,7 @@ struct View<'a> {
     /// The increase of the pool's reserve in each run, without segments that contain a block.
     reserve: Vec<u64>,
     is_ambiguous: bool,
-    /// Whether a thread of a surrounding check changed a sum or a reserve during this session.
+    /// Whether a thread of a surrounding check changed a sum or a reserve in the meantime.
     /// Neither check knows the owner of the change, so the outer one judges it.
     is_mixed: bool,
 }

@@ -33,7 +33,7 @@ pub(super) enum Kind {
 pub(super) struct Session {
     pub(super) kind: Kind,
     pub(super) settings: Settings,
-    /// The run that surrounds this session.
+    /// The run that surrounds this test, block or scope.
     pub(super) parent: Option<usize>,
     /// Whether the session is inside code that allows all its allocations to stay.
     pub(super) is_allowed: bool,

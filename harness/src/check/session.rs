@@ -56,8 +56,8 @@ pub(crate) struct Session {
     body_time: Duration,
     /// How the body ended.
     end: Option<End>,
-    /// Whether this session is nested in a run that only confirms the outer check's findings. If
-    /// so, it leaves its own findings to the outer check.
+    /// Whether this check is nested in a run that only confirms the outer check's findings. If so,
+    /// it leaves its own findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
     /// Records the program's heap blocks since the beginning of the last run that confirms

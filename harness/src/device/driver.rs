@@ -289,8 +289,9 @@ impl Driver {
         Ok(unsafe { self.primary_state(device_handle(device), &raw mut flags)? } != 0)
     }
 
-    /// Returns the graph into which a stream of the current context is captured; `None` if the stream
-    /// is not being captured. The graph is 0 if it has no handle yet. `per_thread` says whether stream 0 is the thread's own stream rather than the context's.
+    /// Returns the graph into which a stream of the current context is captured; `None` if the
+    /// stream is not being captured. The graph is 0 if it has no handle yet. `per_thread` says
+    /// whether stream 0 is the thread's own stream rather than the context's.
     ///
     /// # Safety
     ///

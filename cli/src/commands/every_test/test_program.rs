@@ -38,8 +38,8 @@ impl<'a> TestProgram<'a> {
         }
     }
 
-    /// Returns the names of the program's tests and benchmarks, or `None` if it does not list them as libtest
-    /// does.
+    /// Returns the names of the program's tests and benchmarks, or `None` if it does not list them
+    /// as libtest does.
     pub(super) fn list(&self, more: &[&str]) -> ExitResult<Option<BTreeSet<String>>> {
         let output = Command::new(self.path)
             .args(list_arguments(self.arguments))

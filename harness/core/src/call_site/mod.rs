@@ -68,8 +68,8 @@ fn loads_code(function: &str) -> bool {
     loads.iter().any(|name| function.starts_with(name))
 }
 
-/// Whether each of these words occurs in the function or in the file of this frame. A crate's directory
-/// may have hyphens where its path has underscores.
+/// Whether each of these words occurs in the function or in the file of this frame. A crate's
+/// directory may have hyphens where its path has underscores.
 pub(crate) fn mentions(frame: &Frame, words: &[&str]) -> bool {
     let function = frame.function.as_deref().unwrap_or_default();
     let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
