@@ -13,7 +13,8 @@ use crate::entries::{configurations, expired, is_complete, slack, unmatched_in_f
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::say;
 use crate::overview::{Overview, identity, merged, outcome};
-use crate::run::{self, Run};
+use crate::run::Run;
+use crate::run_directories;
 use crate::workspace;
 
 /// The denied conditions of a run, one sentence each.
@@ -219,7 +220,7 @@ fn first_use(run: &Run) -> Vec<String> {
 fn new(run: &Run, against: Option<&Path>) -> ExitResult<Vec<String>> {
     let older = match against {
         Some(directory) => directory.to_owned(),
-        None => run::before(run)?.ok_or_else(|| {
+        None => run_directories::before(&run.files)?.ok_or_else(|| {
             Failure::usage(
                 "there is no earlier run to compare with: name one with --against DIRECTORY",
             )

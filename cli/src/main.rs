@@ -13,15 +13,16 @@
 //! Each floor imports only from floors below it; `tests/structure.rs` checks this.
 //!
 //! ```text
-//! 10 main                        the entry point
-//! 9 commands                     a file for each subcommand, one for the four of cargo
-//! 8 session deny                 starts, watches and sums up a program; `--deny`
-//! 7 arguments                    the command line
-//! 6 render launch progress       a file for each format; processes, signals and the preloaded library;
+//! 11 main                        the entry point
+//! 10 commands                    a file for each subcommand, one for the four of cargo
+//! 9 session deny                 starts, watches and sums up a program; `--deny`
+//! 8 arguments                    the command line
+//! 7 render launch progress       a file for each format; processes, signals and the preloaded library;
 //!                                progress on a terminal;
 //!   entries                      what the entries of the configuration file match in a run
-//! 5 overview                     the model that all formats use
-//! 4 run                          reads run files
+//! 6 overview                     the model that all formats use
+//! 5 run                          reads run files
+//! 4 run_directories              which files belong to the runs that the user names
 //! 3 workspace                    where runs and their configuration are
 //! 2 exit                         exit codes
 //! 1 output explanations          printing; what the words of reports mean, and what to do
@@ -41,6 +42,7 @@ mod overview;
 mod progress;
 mod render;
 mod run;
+mod run_directories;
 mod session;
 mod workspace;
 

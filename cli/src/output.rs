@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
+use terminal_size::{Width, terminal_size_of};
 use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The width of text that is not written to a terminal.
@@ -28,24 +29,53 @@ pub(crate) fn say(lines: impl Display) {
 /// Prints to standard output.
 pub(crate) fn print(text: &str) {
     // An error means that nobody can read the text.
-    let _ = print_bytes(text.as_bytes());
+    let _ = Stream::Output.write(text.as_bytes());
 }
 
-/// Like [`print()`], for output that need not be text. A reader that closes the pipe early, as
-/// `head` does, is not an error.
-pub(crate) fn print_bytes(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
+/// A stream that this process was started with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    Output,
+    Error,
+}
+
+impl Stream {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Output => "standard output",
+            Self::Error => "standard error",
+        }
     }
-}
 
-/// Returns the width of the terminal on standard output.
-pub(crate) fn width_of_stdout() -> usize {
-    let size = terminal_size::terminal_size_of(io::stdout());
-    let columns = size.map(|(terminal_size::Width(columns), _)| usize::from(columns));
-    columns.unwrap_or(WIDTH).max(MIN_WIDTH)
+    pub(crate) fn is_terminal(self) -> bool {
+        match self {
+            Self::Output => io::stdout().is_terminal(),
+            Self::Error => io::stderr().is_terminal(),
+        }
+    }
+
+    /// Returns the width of the terminal, or [`WIDTH`] if the stream is not a terminal.
+    pub(crate) fn width(self) -> usize {
+        let size = match self {
+            Self::Output => terminal_size_of(io::stdout()),
+            Self::Error => terminal_size_of(io::stderr()),
+        };
+        let columns = size.map(|(Width(columns), _)| usize::from(columns));
+        columns.unwrap_or(WIDTH).max(MIN_WIDTH)
+    }
+
+    /// Writes `bytes`, which need not be text. A reader that closes the pipe early, as `head` does,
+    /// is not an error.
+    pub(crate) fn write(self, bytes: &[u8]) -> io::Result<()> {
+        let mut stream: Box<dyn Write> = match self {
+            Self::Output => Box::new(io::stdout().lock()),
+            Self::Error => Box::new(io::stderr().lock()),
+        };
+        match stream.write_all(bytes).and_then(|()| stream.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Wraps `text` to `width` columns: the first line is indented by `first` columns, the others by

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use gpu_leak_check::__command::{is_recording, run_file_name};
+use gpu_leak_check::__command::is_recording;
 use gpu_leak_check::ledger::Place;
 use gpu_leak_check::recording;
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Reason, Report};
@@ -15,9 +15,9 @@ use gpu_leak_check::report::run_file::{
 };
 use gpu_leak_check::report::{Code, device_title, escape};
 
-use crate::exit::{ExitResult, Failure};
+use crate::exit::ExitResult;
 use crate::output::{say, test_names};
-use crate::workspace::{self, Workspace};
+use crate::run_directories::files_of;
 
 /// The contents of one or more runs.
 #[derive(Debug, Default)]
@@ -376,143 +376,6 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
          often",
     ));
     report
-}
-
-/// Returns `chosen`, or the newest run of this workspace if `chosen` is empty.
-pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
-    if !chosen.is_empty() {
-        return Ok(chosen.to_vec());
-    }
-    let runs = workspace::runs()?;
-    let newest = newest_first(&runs).into_iter().next();
-    newest.map(|directory| vec![directory]).ok_or_else(|| {
-        let runs = runs.display();
-        match Workspace::here() {
-            Ok(_) => Failure::unmeasured(format!(
-                "there is no run in {runs}: run checked tests first, for example with `cargo gpu-leak test`"
-            )),
-            Err(failure) => Failure::usage(format!(
-                "there is no run in {runs}: pass the directory of a run; {}",
-                failure.what
-            )),
-        }
-    })
-}
-
-/// Returns the directories of the runs in `base`, the newest first.
-pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(base).into_iter().flatten().flatten();
-    let mut runs: Vec<(SystemTime, PathBuf)> = entries
-        .map(|entry| entry.path())
-        .filter_map(|directory| Some((written(&jsonl_in(&directory).ok()?)?, directory)))
-        .collect();
-    runs.sort_by(|left, right| right.cmp(left));
-    runs.into_iter().map(|(_, directory)| directory).collect()
-}
-
-/// Returns the newest run of the workspace that was written before `run`.
-pub(crate) fn before(run: &Run) -> ExitResult<Option<PathBuf>> {
-    let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let of_run: BTreeSet<PathBuf> = (run.files.iter())
-        .filter_map(|file| Some(absolute(file).parent()?.to_owned()))
-        .collect();
-    let is_earlier = |directory: &PathBuf| {
-        let files = jsonl_in(directory).unwrap_or_default();
-        !of_run.contains(&absolute(directory)) && written(&files) < written(&run.files)
-    };
-    Ok(newest_first(&workspace::runs()?)
-        .into_iter()
-        .find(is_earlier))
-}
-
-/// Returns when the last of these files was written.
-fn written(files: &[PathBuf]) -> Option<SystemTime> {
-    let times = files
-        .iter()
-        .filter_map(|file| file.metadata().ok()?.modified().ok());
-    times.max()
-}
-
-/// Returns `path` itself, or the files of the run in that directory. A directory with a single run
-/// in it, such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, means that run.
-fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
-    let named = match path.exists() {
-        true => None,
-        false => Some(named_run(path)?),
-    };
-    let path = named.as_deref().unwrap_or(path);
-    let shown = path.display();
-    if path.is_file() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let files =
-        jsonl_in(path).map_err(|why| Failure::usage(format!("cannot read {shown}: {why}")))?;
-    if !files.is_empty() {
-        return Ok(files);
-    }
-    match &newest_first(path)[..] {
-        [only] => jsonl_in(only)
-            .map_err(|why| Failure::usage(format!("cannot read {}: {why}", only.display()))),
-        [newest, older @ ..] => Err(Failure::usage(format!(
-            "{shown} is not a run but contains {} runs: pass one of them, such as {}",
-            older.len() + 1,
-            newest.display()
-        ))),
-        // A run may have the name of an unrelated directory here.
-        [] => jsonl_in(&directory_of_name(path)?)
-            .ok()
-            .filter(|files| !files.is_empty())
-            .ok_or_else(|| {
-                Failure::usage(format!(
-                    "{shown} contains no .jsonl files: pass the directory of a run, such as \
-                     target/gpu-leak-check/4711-1234"
-                ))
-            }),
-    }
-}
-
-/// Returns the directory that a run of this name has, if there is one in the workspace.
-fn directory_of_name(name: &Path) -> ExitResult<PathBuf> {
-    Ok(workspace::runs()?.join(run_file_name(&name.to_string_lossy())))
-}
-
-/// Returns the directory of the run of this name among those of the workspace.
-fn named_run(name: &Path) -> ExitResult<PathBuf> {
-    /// How many of the existing runs a message names.
-    const MAX_NAMED: usize = 5;
-    let run = directory_of_name(name)?;
-    if run.is_dir() {
-        return Ok(run);
-    }
-    let runs = workspace::runs()?;
-    // If this is a path, the message says that it cannot be read.
-    if name.components().count() > 1 {
-        return Ok(name.to_owned());
-    }
-    let present = newest_first(&runs);
-    let names = present.iter().filter_map(|run| run.file_name());
-    let names: Vec<_> = names
-        .take(MAX_NAMED)
-        .map(|name| name.to_string_lossy())
-        .collect();
-    let there = match (&names[..], present.len().saturating_sub(MAX_NAMED)) {
-        ([], _) => "there is no run there".to_owned(),
-        (_, 0) => format!("the runs there are {}", names.join(", ")),
-        (_, more) => format!("the runs there are {} and {more} more", names.join(", ")),
-    };
-    let (name, runs) = (name.display(), runs.display());
-    Err(Failure::usage(format!(
-        "there is no run called {name} in {runs}, and no file or directory of that name: {there}. \
-         `cargo gpu-leak test --name {name}` gives a run this name"
-    )))
-}
-
-/// Returns the run files in `directory`.
-pub(crate) fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let paths = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
-    Ok(paths
-        .filter(|path| path.extension().is_some_and(|end| end == "jsonl") && path.is_file())
-        .collect())
 }
 
 /// Returns `train` for `…/train-4711.jsonl` and, if `pid` is 4711, for `…/train-4711-2.jsonl`. The

@@ -3,20 +3,21 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpu_leak_check::__command::begin_named;
+use gpu_leak_check::__command::NamedRun;
 
 use crate::arguments::Output;
 use crate::exit::{Exit, ExitResult, Failure, code_of};
 use crate::launch;
-use crate::output::{WIDTH, print_bytes, say, width_of_stdout};
+use crate::output::{Stream, WIDTH, say};
 use crate::overview::Overview;
 use crate::progress;
 use crate::render::{self, Format, Rendering};
-use crate::run::{self, Run};
+use crate::run::Run;
+use crate::run_directories::jsonl_in;
 use crate::workspace;
 
 /// The variable that contains the name of the run to which a process belongs.
@@ -28,12 +29,14 @@ pub(crate) struct Session {
     runs: PathBuf,
     name: String,
     peaks: bool,
+    /// Keeps an earlier run of this name until this one has begun.
+    _named: Option<NamedRun>,
 }
 
 impl Session {
     /// Creates a run of the subcommand `kind`, whose directory will be in `runs`. Its name is
-    /// `name`, or the value of `GPU_LEAK_CHECK_RUN`. An earlier run of that name is removed. With
-    /// `peaks`, its checks report the contents of each peak.
+    /// `name`, or the value of `GPU_LEAK_CHECK_RUN`. It replaces an earlier run of that name once
+    /// a check has begun. With `peaks`, its checks report the contents of each peak.
     pub(crate) fn new(
         kind: &str,
         runs: PathBuf,
@@ -44,13 +47,22 @@ impl Session {
         // A run that is started inside another one, such as by a test, is a separate run.
         let is_outer = env::var(OUTER).is_ok_and(|outer| outer == variable);
         let variable = if is_outer { String::new() } else { variable };
-        let name = match name.unwrap_or(&variable) {
-            "" => workspace::new_run_name(kind),
-            name => begin_named(&runs, name).map_err(|why| {
+        let named = match name.unwrap_or(&variable) {
+            "" => None,
+            name => Some(NamedRun::begin(&runs, name).map_err(|why| {
                 Failure::usage(format!("{name} is not a valid name for a run: {why}"))
-            })?,
+            })?),
         };
-        Ok(Self { runs, name, peaks })
+        let name = match &named {
+            Some(named) => named.name.clone(),
+            None => workspace::new_run_name(kind),
+        };
+        Ok(Self {
+            runs,
+            name,
+            peaks,
+            _named: named,
+        })
     }
 
     /// Returns the directory of this run's files. It does not exist until a check has begun.
@@ -88,7 +100,7 @@ impl Session {
             return Ok(None);
         }
         let shown = directory.display();
-        let problem = match run::jsonl_in(&directory) {
+        let problem = match jsonl_in(&directory) {
             Ok(files) if !files.is_empty() => return Run::read(&files).map(Some),
             Ok(_) => format!(
                 "no process could write its file to {shown}: free space there, or name another \
@@ -103,15 +115,16 @@ impl Session {
     }
 }
 
-/// Prints the summary of a run and then `hints`, and writes the files that `--report` requests.
-/// Returns the exit of the first that could not be written, like [`write_all`].
+/// Prints the summary of a run and then `hints` to standard error, since standard output belongs to
+/// the program, and writes the files that `--report` requests. Returns the exit of the first that
+/// could not be written, like [`write_all`].
 pub(crate) fn sum_up(
     overview: &Overview<'_>,
     hints: impl IntoIterator<Item = String>,
     outputs: &[Output],
 ) -> Option<Exit> {
     say("");
-    let unprinted = unwritten(write(Format::Text, None, overview));
+    let unprinted = unwritten(print(Format::Text, Stream::Error, overview));
     hints.into_iter().for_each(say);
     unprinted.or(write_all(overview, outputs))
 }
@@ -122,7 +135,7 @@ pub(crate) fn sum_up(
 pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Option<Exit> {
     let written = outputs
         .iter()
-        .map(|output| write(output.format, Some(&output.file), overview));
+        .map(|output| write(output.format, &output.file, overview));
     let exits: Vec<_> = written.filter_map(unwritten).collect();
     exits.first().copied()
 }
@@ -133,28 +146,29 @@ fn unwritten(written: ExitResult<()>) -> Option<Exit> {
     Some(failure.exit)
 }
 
-/// Writes one format to `file`, or to standard output.
-pub(crate) fn write(
-    format: Format,
-    file: Option<&Path>,
-    overview: &Overview<'_>,
-) -> ExitResult<()> {
-    if file.is_none() && format.is_binary() && io::stdout().is_terminal() {
+/// Prints one format to `stream`.
+pub(crate) fn print(format: Format, stream: Stream, overview: &Overview<'_>) -> ExitResult<()> {
+    if format.is_binary() && stream.is_terminal() {
         return Err(Failure::usage(
             "the snapshot format is binary: write it to a file with --out, or redirect standard \
              output",
         ));
     }
+    stream
+        .write(&rendered(format, stream.width(), overview)?)
+        .map_err(|why| Failure::usage(format!("cannot write to {}: {why}", stream.name())))
+}
+
+/// Writes one format to `file`.
+pub(crate) fn write(format: Format, file: &Path, overview: &Overview<'_>) -> ExitResult<()> {
+    fs::write(file, rendered(format, WIDTH, overview)?)
+        .map_err(|why| Failure::usage(format!("cannot write {}: {why}", file.display())))
+}
+
+fn rendered(format: Format, width: usize, overview: &Overview<'_>) -> ExitResult<Vec<u8>> {
     let how = Rendering {
-        width: file.map_or_else(width_of_stdout, |_| WIDTH),
+        width,
         root: workspace::root(),
     };
-    let rendered = render::render(format, overview, &how)?;
-    match file {
-        None => print_bytes(&rendered)
-            .map_err(|why| Failure::usage(format!("cannot write to standard output: {why}")))?,
-        Some(path) => fs::write(path, rendered)
-            .map_err(|why| Failure::usage(format!("cannot write {}: {why}", path.display())))?,
-    }
-    Ok(())
+    render::render(format, overview, &how)
 }

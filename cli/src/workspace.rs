@@ -2,7 +2,8 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::path::{self, Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,8 +26,28 @@ pub(crate) struct Workspace {
     workspace_default_members: Vec<String>,
 }
 
+/// The manifest that cargo's arguments name.
+static MANIFEST: OnceLock<PathBuf> = OnceLock::new();
+
+/// Makes the workspace of `manifest` the one that the command is called in. This has no effect once
+/// the workspace has been determined.
+pub(crate) fn set_manifest(manifest: &Path) {
+    // It is set only once, before the workspace is read.
+    let _ = MANIFEST.set(manifest.to_owned());
+}
+
+/// Returns the directory that decides which package and which configuration file is meant: that of
+/// the manifest that cargo's arguments name, or the working directory.
+fn starting_directory() -> io::Result<PathBuf> {
+    match MANIFEST.get().and_then(|manifest| manifest.parent()) {
+        Some(directory) => path::absolute(directory),
+        None => env::current_dir(),
+    }
+}
+
 impl Workspace {
-    /// Returns the workspace of the working directory.
+    /// Returns the workspace of the working directory, or of the manifest that cargo's arguments
+    /// name.
     pub(crate) fn here() -> ExitResult<Self> {
         static HERE: OnceLock<Result<Workspace, String>> = OnceLock::new();
         HERE.get_or_init(Self::read).clone().map_err(Failure::usage)
@@ -35,6 +56,12 @@ impl Workspace {
     fn read() -> Result<Self, String> {
         let output = Command::new(cargo())
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
+            .args(
+                MANIFEST
+                    .get()
+                    .into_iter()
+                    .flat_map(|manifest| [Path::new("--manifest-path"), manifest]),
+            )
             .output()
             .map_err(|why| format!("cannot start cargo: {why}"))?;
         if !output.status.success() {
@@ -46,10 +73,14 @@ impl Workspace {
             .map_err(|why| format!("cannot parse the output of cargo metadata: {why}"))
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        &self.workspace_root
+    }
+
     /// Whether cargo runs the tests of only some members here, unless its arguments name them: those
     /// of the package of the working directory, or the default members.
     pub(crate) fn is_in_part(&self) -> bool {
-        let here = env::current_dir().unwrap_or_default();
+        let here = starting_directory().unwrap_or_default();
         let mut manifests = here
             .ancestors()
             .filter(|it| it.join("Cargo.toml").is_file());
@@ -106,7 +137,7 @@ pub(crate) fn runs() -> ExitResult<PathBuf> {
 pub(crate) fn configuration() -> Option<(PathBuf, String)> {
     let root = root();
     let chosen = variable("GPU_LEAK_CHECK_CONFIG");
-    let here = env::current_dir().unwrap_or_else(|_| root.clone());
+    let here = starting_directory().unwrap_or_else(|_| root.clone());
     let found = match chosen {
         // As in a check, a relative path is resolved from the workspace or the working directory.
         Some(chosen) => {

@@ -62,7 +62,7 @@ fn a_suite_with_37_leaks_is_adopted_in_three_commands_and_fails_on_the_38th_only
 
     let first = gpu_leak(directory, &["test"], known);
     assert_eq!(first.code, Some(101), "{first:?}");
-    assert!(first.stdout.contains("37 checked: 37 leaked"), "{first:?}");
+    assert!(first.stderr.contains("37 checked: 37 leaked"), "{first:?}");
 
     let allow = ["allow", "--write", "--reason", "known before"];
     let allowed = gpu_leak(directory, &allow, known);
@@ -74,7 +74,7 @@ fn a_suite_with_37_leaks_is_adopted_in_three_commands_and_fails_on_the_38th_only
     let adopted = gpu_leak(directory, &["test"], known);
     assert_eq!(adopted.code, Some(0), "{adopted:?}");
     assert!(
-        adopted.stdout.contains("37 checked: 37 allowed"),
+        adopted.stderr.contains("37 checked: 37 allowed"),
         "{adopted:?}"
     );
     assert!(
@@ -85,9 +85,9 @@ fn a_suite_with_37_leaks_is_adopted_in_three_commands_and_fails_on_the_38th_only
     let new = gpu_leak(directory, &["test"], with_one_more);
     assert_eq!(new.code, Some(101), "{new:?}");
     assert!(
-        new.stdout.contains("38 checked: 1 leaked, 37 allowed"),
+        new.stderr.contains("38 checked: 1 leaked, 37 allowed"),
         "{new:?}"
     );
     assert!(new.stdout.contains("37 passed; 1 failed"), "{new:?}");
-    assert!(new.stdout.contains("leaked: adopted::leak_38\n"), "{new:?}");
+    assert!(new.stderr.contains("leaked: adopted::leak_38\n"), "{new:?}");
 }

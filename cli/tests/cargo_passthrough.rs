@@ -46,11 +46,11 @@ fn cargo_gets_its_arguments_untouched_and_gives_its_exit_code() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = with_cargo(directory.path(), "keeps_a_tensor", 101);
     let words = ["test", "--deny=expired", "-p", "optim", "--", "--nocapture"];
-    let CliOutput { code, stdout, .. } = call(command.args(words));
-    assert_eq!(code, Some(101), "{stdout}");
+    let CliOutput { code, stderr, .. } = call(command.args(words));
+    assert_eq!(code, Some(101), "{stderr}");
     let given = fs::read_to_string(directory.path().join("given")).expect("arguments");
     assert_eq!(given, "test\n-p\noptim\n--\n--nocapture\n");
-    assert!(stdout.contains("1 checked: 1 leaked"), "{stdout}");
+    assert!(stderr.contains("1 checked: 1 leaked"), "{stderr}");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn each_call_sums_up_its_own_run_only() {
     call(with_cargo(directory.path(), "keeps_a_tensor", 101).arg("test"));
     let second = call(with_cargo(directory.path(), "gives_back", 0).arg("nextest"));
     assert_eq!(second.code, Some(0), "{second:?}");
-    assert!(second.stdout.contains("1 checked: 1 clean"), "{second:?}");
+    assert!(second.stderr.contains("1 checked: 1 clean"), "{second:?}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn outputs_are_written_beside_the_text() {
     let reported = call(
         with_cargo(directory.path(), "keeps_a_tensor", 101).args(["run", "--report", &output]),
     );
-    assert!(reported.stdout.contains("1 leaked"), "{reported:?}");
+    assert!(reported.stderr.contains("1 leaked"), "{reported:?}");
     let junit = fs::read_to_string(out).expect("a file");
     assert!(junit.contains("type=\"leaked\""), "{junit}");
 }
@@ -153,7 +153,7 @@ fn cargos_exit_code_is_kept_if_no_process_could_write_its_file() {
         let ended = call(with_cargo_that(directory.path(), "", &then).arg("test"));
         assert_eq!(ended.code, Some(expected), "{ended:?}");
         let problem = "no process could write its file to ";
-        assert!(ended.stdout.contains(problem), "{ended:?}");
+        assert!(ended.stderr.contains(problem), "{ended:?}");
     }
 }
 
@@ -162,7 +162,7 @@ fn a_test_that_ends_its_process_fails_even_if_cargo_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");
     let reported = call(with_cargo(directory.path(), "ends_the_process", 0).arg("test"));
     assert_eq!(reported.code, Some(1), "{reported:?}");
-    assert!(reported.stdout.contains("1 aborted"), "{reported:?}");
+    assert!(reported.stderr.contains("1 aborted"), "{reported:?}");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summed_up() {
         directory.path().join("waits").display()
     );
     let mut command = with_cargo_that(directory.path(), "keeps_a_tensor", &then);
-    command.arg("run").stdout(Stdio::piped());
+    command.arg("run").stderr(Stdio::piped());
     let mut command = command.spawn().expect("the command runs");
     while !directory.path().join("waits").exists() {
         let ended = command.try_wait().expect("a child");
@@ -188,8 +188,8 @@ fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summed_up() {
     assert!(sent.expect("`kill` runs").success());
     let output = command.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(143), "{output:?}");
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(stdout.contains("1 checked: 1 leaked"), "{stdout}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("1 checked: 1 leaked"), "{stderr}");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_leak_fails_the_command_although_cargo_knows_nothing_of_it() {
     // A failure that the test caught is not one of the test.
     let caught = run("catches_a_block_that_fails");
     assert_eq!(caught.code, Some(0), "{caught:?}");
-    assert!(caught.stdout.contains("1 clean, 1 leaked"), "{caught:?}");
+    assert!(caught.stderr.contains("1 clean, 1 leaked"), "{caught:?}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn the_file_can_make_every_run_strict() {
         "{unchecked:?}"
     );
     assert!(
-        unchecked.stdout.contains("nothing checked; 1 unchecked"),
+        unchecked.stderr.contains("nothing checked; 1 unchecked"),
         "{unchecked:?}"
     );
 }
@@ -239,6 +239,51 @@ fn the_file_can_watch_every_test() {
     call(command.arg("test").env("GPU_LEAK_CHECK_CONFIG", &config));
     let given = fs::read_to_string(directory.path().join("given")).expect("arguments");
     assert!(given.contains("runner=["), "{given}");
+}
+
+/// The tests may need it, for example to get privileges.
+#[test]
+fn a_runner_of_the_users_own_that_is_not_used_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let configuration = directory.path().join(".cargo/config.toml");
+    fs::create_dir(directory.path().join(".cargo")).expect("a directory");
+    let manifest = directory.path().join("Cargo.toml");
+    fs::write(
+        manifest,
+        "[package]\nname = \"gpu\"\n[lib]\npath = \"lib.rs\"\n",
+    )
+    .expect("a file");
+    let with = |target: &str, runner: &str, variable: Option<&str>| {
+        let text = format!("[target.{target}]\nrunner = {runner}\n");
+        fs::write(&configuration, text).expect("a file");
+        let mut command = with_cargo(directory.path(), "", 0);
+        command.envs(variable.map(|name| (name, "sudo -E")));
+        call(
+            command
+                .args(["test", "--every-test"])
+                .current_dir(directory.path()),
+        )
+    };
+    let shown = configuration.display();
+    let target = env!("GPU_LEAK_TARGET");
+    let variable = target.to_uppercase().replace('-', "_");
+    let variable = format!("CARGO_TARGET_{variable}_RUNNER");
+    let array = "[\"sudo\", \"-E\"]";
+    for (target, name, place) in [
+        (target, None, shown.to_string()),
+        ("'cfg(unix)'", None, shown.to_string()),
+        (target, Some(&*variable), variable.clone()),
+    ] {
+        let ended = with(target, array, name);
+        let note = format!("note: the runner in {place} is not used");
+        assert!(ended.stderr.contains(&note), "{ended:?}");
+    }
+    let refused = with(target, "\"sudo -E\"", None);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let why = format!("cargo cannot replace the runner in {shown}");
+    assert!(refused.stderr.contains(&why), "{refused:?}");
+    let unrelated = with("'other-target'", array, None);
+    assert!(!unrelated.stderr.contains("the runner in"), "{unrelated:?}");
 }
 
 /// Otherwise, tests without the attribute would pass unnoticed.
@@ -290,6 +335,77 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     let mut named = with_cargo(directory.path(), "gives_back", 0);
     call(named.arg("test").env("GPU_LEAK_CHECK_RUN", "third"));
     assert!(runs.join("third").is_dir());
+}
+
+#[test]
+fn a_named_run_stays_until_a_new_one_of_its_name_has_begun() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let runs = directory.path().join("runs");
+    let run = |test: &str, words: &[&str]| {
+        let mut command = with_cargo(directory.path(), test, 101);
+        call(command.args(["test", "--name", "main"]).args(words))
+    };
+    let files = || fs::read_dir(runs.join("main")).map_or(0, Iterator::count);
+    run("keeps_a_tensor", &[]);
+    let marked = files();
+    assert_eq!(marked, 2, "a marker and a run file");
+    // Nothing is compiled, so that there is no new run.
+    run("", &[]);
+    assert_eq!(files(), marked);
+    let mut report = command();
+    report.args(["report", "main"]);
+    let report = call(report.env("GPU_LEAK_CHECK_OUTPUT", &runs));
+    assert!(report.stdout.contains("1 leaked"), "{report:?}");
+    // The user's own file is neither removed nor mixed with the run.
+    let own = runs.join("main/notes.txt");
+    fs::write(&own, "mine").expect("a file");
+    let refused = run("gives_back", &[]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert_eq!(files(), marked + 1);
+    fs::remove_file(own).expect("a file");
+    run("gives_back", &[]);
+    assert_eq!(files(), marked);
+    let runs = fs::read_dir(&runs).expect("a directory").count();
+    assert_eq!(runs, 1, "the earlier run is removed");
+}
+
+#[test]
+fn a_call_that_only_compiles_or_lists_tests_is_no_error() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for words in [
+        &["test", "--no-run", "--strict"][..],
+        &["test", "--", "--list"],
+        &["nextest", "list"],
+    ] {
+        let ended = call(with_cargo(directory.path(), "", 0).args(words));
+        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
+        assert!(!ended.stderr.contains("no check ran"), "{ended:?}");
+    }
+}
+
+#[test]
+fn the_manifest_that_cargo_gets_names_the_workspace() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let package = directory.path().join("gpu");
+    fs::create_dir_all(package.join("src")).expect("a directory");
+    let manifest = package.join("Cargo.toml");
+    fs::write(&manifest, "[package]\nname = \"gpu\"\nedition = \"2024\"\n").expect("a file");
+    fs::write(package.join("src/lib.rs"), "").expect("a file");
+    fs::write(
+        package.join("gpu-leak-check.toml"),
+        "[run]\nstrict = maybe\n",
+    )
+    .expect("a file");
+    let manifest = format!("--manifest-path={}", manifest.display());
+    let mut command = with_cargo(directory.path(), "gives_back", 0);
+    let ended = call(
+        command
+            .args(["test", &manifest])
+            .current_dir(directory.path())
+            .env_remove("GPU_LEAK_CHECK_OUTPUT"),
+    );
+    assert!(ended.stderr.contains("gpu-leak-check.toml:2"), "{ended:?}");
+    assert!(!ended.stderr.contains("not a cargo workspace"), "{ended:?}");
 }
 
 #[test]

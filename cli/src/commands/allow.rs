@@ -20,10 +20,11 @@ use crate::arguments::Allow;
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::{say, test_names};
 use crate::overview::{Group, Overview};
-use crate::run::{self, Run};
+use crate::run::Run;
+use crate::run_directories;
 
 pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
-    let mut run = Run::read(&run::chosen_or_newest(&asked.from)?)?;
+    let mut run = Run::read(&run_directories::chosen_or_newest(&asked.from)?)?;
     run.say_problems();
     let file = Configuration::read()?;
     for other in set_others_aside(&mut run, &file.shown) {

@@ -1,9 +1,9 @@
 //! `cargo gpu-leak test`, `nextest`, `run` and `bench`: runs cargo's subcommand and summarises its
 //! checks.
 
-use std::ffi::OsString;
 use std::process::Command;
 
+use super::cargo_arguments::CargoArguments;
 use super::every_test;
 use crate::arguments::Passing;
 use crate::deny::{Denied, settings};
@@ -17,6 +17,13 @@ use crate::workspace::{self, Workspace};
 /// Runs `cargo NAME` with the given arguments. With `every_test`, each test runs in its own
 /// process, with that many tests at a time. The exit code is cargo's, unless that is 0.
 pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> ExitResult<u8> {
+    let arguments = CargoArguments {
+        subcommand: name,
+        words: &asked.cargo,
+    };
+    if let Some(manifest) = arguments.manifest() {
+        workspace::set_manifest(manifest);
+    }
     let workspace = Workspace::here()?;
     let every_test = match name {
         "test" if every_test.is_none() && settings()?.every_test => Some(1),
@@ -29,7 +36,6 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
         }
         _ => every_test,
     };
-    // This removes an earlier run of that name, so nothing may be wrong with the call.
     let session = Session::new(name, workspace.runs(), asked.name.as_deref(), asked.peaks)?;
     let mut cargo = Command::new(workspace::cargo());
     cargo.arg(name);
@@ -39,15 +45,16 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     cargo.args(&asked.cargo);
     let code = session.run(cargo, false, |why| format!("cannot start cargo: {why}"))?;
     let Some(run) = session.read()? else {
-        return without_checks(name, asked, code, every_test.is_some());
+        return match arguments.start_no_test() {
+            true => Ok(code),
+            false => without_checks(name, asked, code, every_test.is_some()),
+        };
     };
     let overview = Overview::of(&run);
     let unwritten = session::sum_up(&overview, [], &asked.outputs);
     // cargo does not start the remaining programs once one has failed.
-    let has_stopped = code != 0 && !asked.cargo.iter().any(|word| word == "--no-fail-fast");
-    let names_all = ["--workspace", "--all"].map(OsString::from);
-    let is_all = asked.cargo.iter().any(|word| names_all.contains(word));
-    let is_part = has_stopped || (workspace.is_in_part() && !is_all) || selects_tests(&asked.cargo);
+    let has_stopped = code != 0 && !arguments.has("--no-fail-fast");
+    let is_part = has_stopped || arguments.select_a_part(&workspace);
     let mut denied = Denied::in_run(&overview, &asked.judging, is_part)?;
     if !overview.has_measured() {
         denied.add_without_checks(&asked.judging)?;
@@ -76,59 +83,6 @@ fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
     }
     say("error: nothing was checked");
     Ok(Exit::Unmeasured)
-}
-
-/// Whether cargo's arguments select packages, programs or tests, so that only part of the suite
-/// runs.
-fn selects_tests(cargos: &[OsString]) -> bool {
-    /// Options that change how the suite is built, run or shown, or that add to the report. `run`
-    /// is the subcommand of nextest.
-    const HARMLESS: [&str; 21] = [
-        "--",
-        "-q",
-        "-v",
-        "-vv",
-        "run",
-        "--include-ignored",
-        "--workspace",
-        "--all",
-        "--all-targets",
-        "--all-features",
-        "--no-default-features",
-        "--release",
-        "--no-fail-fast",
-        "--locked",
-        "--offline",
-        "--frozen",
-        "--quiet",
-        "--verbose",
-        "--nocapture",
-        "--no-capture",
-        "--show-output",
-    ];
-    /// Harmless options with a value. The value may be the next word.
-    const WITH_VALUE: [&str; 10] = [
-        "--features",
-        "--profile",
-        "--target",
-        "--target-dir",
-        "--color",
-        "--jobs",
-        "--test-threads",
-        "-F",
-        "-j",
-        "--config",
-    ];
-    let mut words = cargos.iter().map(|word| word.to_str().unwrap_or_default());
-    while let Some(word) = words.next() {
-        let name = word.split_once('=').map_or(word, |(name, _)| name);
-        if WITH_VALUE.contains(&word) {
-            words.next();
-        } else if !HARMLESS.contains(&name) && !WITH_VALUE.contains(&name) {
-            return true;
-        }
-    }
-    false
 }
 
 /// Explains why there is nothing to summarise, and returns the exit code.
@@ -163,36 +117,4 @@ fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Ex
         (0, None) => exit_without_checks(&denied)?.code(),
         (code, _) => code,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::ffi::OsString;
-
-    use super::selects_tests;
-
-    #[test]
-    fn arguments_that_select_tests_run_a_part_of_the_suite() {
-        let selects = |words: &str| {
-            let words = words.split_whitespace().map(OsString::from);
-            selects_tests(&words.collect::<Vec<_>>())
-        };
-        for whole in [
-            "",
-            "--workspace --release -j 4",
-            "-- --include-ignored",
-            "-- --include-ignored --test-threads=1",
-        ] {
-            assert!(!selects(whole), "{whole}");
-        }
-        for part in [
-            "-p optim",
-            "--lib",
-            "-- --ignored",
-            "-- --skip slow",
-            "adam",
-        ] {
-            assert!(selects(part), "{part}");
-        }
-    }
 }

@@ -8,7 +8,7 @@ use gpu_leak_check::units::{count_change, size_change};
 
 use crate::arguments::Diff;
 use crate::exit::{Exit, ExitResult};
-use crate::output::{print, test_names, width_of_stdout, wrapped};
+use crate::output::{Stream, print, test_names, wrapped};
 use crate::overview::{Group, Identity, Overview, identity, merged};
 use crate::run::Run;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(asked: &Diff) -> ExitResult<Exit> {
     old.say_problems();
     new.say_problems();
     let changes = compare(&old, &new);
-    print(&rendered(&changes, width_of_stdout()));
+    print(&rendered(&changes, Stream::Output.width()));
     Ok(exit(&changes, &old, &new))
 }
 

@@ -5,15 +5,15 @@ use std::fmt::Write;
 use crate::arguments::Explain;
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::explanations::{self, DRIVER_ERRORS, EXPLANATIONS, Explanation};
-use crate::output::{print, width_of_stdout, wrapped};
+use crate::output::{Stream, print, wrapped};
 
 /// The minimum similarity of a term that is suggested for an unknown one.
 const SIMILAR: f64 = 0.75;
 
 pub(crate) fn run(asked: &Explain) -> ExitResult<Exit> {
     let text = match &asked.code[..] {
-        [] => all(width_of_stdout()),
-        words => one(&words.join(" "), width_of_stdout()).map_err(Failure::usage)?,
+        [] => all(Stream::Output.width()),
+        words => one(&words.join(" "), Stream::Output.width()).map_err(Failure::usage)?,
     };
     print(&text);
     Ok(Exit::Clean)

@@ -2,6 +2,7 @@
 //! `own_options` separates their options from cargo's.
 
 pub(crate) mod allow;
+mod cargo_arguments;
 pub(crate) mod cargo_passthrough;
 pub(crate) mod diff;
 pub(crate) mod doctor;

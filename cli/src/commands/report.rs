@@ -3,15 +3,20 @@
 use crate::arguments::Report;
 use crate::deny::Denied;
 use crate::exit::ExitResult;
+use crate::output::Stream;
 use crate::overview::Overview;
-use crate::run::{self, Run};
+use crate::run::Run;
+use crate::run_directories;
 use crate::session;
 
 pub(crate) fn run(asked: &Report) -> ExitResult<u8> {
-    let run = Run::read(&run::chosen_or_newest(&asked.runs)?)?;
+    let run = Run::read(&run_directories::chosen_or_newest(&asked.runs)?)?;
     let overview = Overview::of(&run);
     let denied = Denied::in_run(&overview, &asked.judging, false)?;
-    session::write(asked.format, asked.out.as_deref(), &overview)?;
+    match &asked.out {
+        Some(file) => session::write(asked.format, file, &overview)?,
+        None => session::print(asked.format, Stream::Output, &overview)?,
+    }
     denied.say();
     Ok(asked.judging.code(denied.exit_of(&overview)))
 }

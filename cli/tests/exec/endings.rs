@@ -12,7 +12,7 @@ fn the_program_s_own_exit_code_is_passed_on() {
     let leaks = ran(&Fake::new(), &[], "one-and-fails");
     assert_eq!(leaks.reported.code, Some(5), "{:?}", leaks.reported);
     assert!(
-        leaks.reported.stdout.contains("1 leaked"),
+        leaks.reported.stderr.contains("1 leaked"),
         "{:?}",
         leaks.reported
     );
@@ -40,12 +40,12 @@ fn a_killed_program_leaves_its_last_snapshot() {
     assert_eq!(snapshot.cause, "tick");
     assert_eq!(snapshot.report.findings[0].bytes, 4096);
     assert!(
-        ran.reported.stdout.contains("1 aborted"),
+        ran.reported.stderr.contains("1 aborted"),
         "{:?}",
         ran.reported
     );
     assert!(
-        ran.reported.stdout.contains("4.00 KiB device memory"),
+        ran.reported.stderr.contains("4.00 KiB device memory"),
         "{:?}",
         ran.reported
     );
@@ -133,7 +133,7 @@ fn a_program_that_ends_without_exit_handlers_is_not_called_clean() {
     let ran = ran(&Fake::new(), &[], "leaves-at-once");
     assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
     assert!(
-        ran.reported.stdout.contains("aborted"),
+        ran.reported.stderr.contains("aborted"),
         "{:?}",
         ran.reported
     );

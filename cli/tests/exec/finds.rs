@@ -23,7 +23,7 @@ fn findings(ran: &Ran) -> Vec<Finding> {
 fn the_allocations_at_a_program_s_peak_are_reported() {
     let plain = ran(&Fake::new(), &[], "one");
     assert!(
-        !plain.reported.stdout.contains("the peak of"),
+        !plain.reported.stderr.contains("the peak of"),
         "{:?}",
         plain.reported
     );
@@ -44,7 +44,7 @@ fn the_allocations_at_a_program_s_peak_are_reported() {
         "{peak:?}"
     );
     assert!(
-        ran.reported.stdout.contains("the peak of"),
+        ran.reported.stderr.contains("the peak of"),
         "{:?}",
         ran.reported
     );
@@ -81,7 +81,7 @@ fn a_leak_is_reported_with_its_bytes_its_function_and_its_line() {
     assert_eq!(callers, ["take", "main"], "{leak:?}");
     assert!(
         ran.reported
-            .stdout
+            .stderr
             .contains("4.00 KiB device memory, linear"),
         "{:?}",
         ran.reported
@@ -122,7 +122,7 @@ fn a_program_that_frees_everything_is_clean() {
     assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
     assert!(findings(&ran).is_empty());
     assert!(
-        ran.reported.stdout.contains("1 clean"),
+        ran.reported.stderr.contains("1 clean"),
         "{:?}",
         ran.reported
     );

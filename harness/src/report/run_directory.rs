@@ -55,10 +55,7 @@ impl RunDirectory {
         };
         let mut others: Vec<(SystemTime, PathBuf)> = entries
             .flatten()
-            // Symbolic links are skipped, because they may lead anywhere.
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-            .filter(|entry| entry.file_name() != self.run.as_str())
-            .filter(|entry| entry.path().join(MARKER).is_file())
+            .filter(|entry| entry.file_name() != self.run.as_str() && is_run(&entry.path()))
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
         others.sort_by(|(left, _), (right, _)| right.cmp(left));
@@ -68,6 +65,12 @@ impl RunDirectory {
             }
         }
     }
+}
+
+/// Whether `directory` is one of a run. A symbolic link is none, because it may lead anywhere.
+fn is_run(directory: &Path) -> bool {
+    fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir())
+        && directory.join(MARKER).is_file()
 }
 
 /// Whether a process that has a file in `directory` is still running. A process on another machine
@@ -85,34 +88,78 @@ fn is_in_progress(directory: &Path) -> bool {
     })
 }
 
-/// Prepares the run `name` in `base` and returns the name of its directory. An earlier run with
-/// this name is removed, so that the two are not mixed.
-///
-/// # Errors
-///
-/// Returns an error if the directory contains something that does not belong to a run, or if a
-/// process of the earlier run is still running.
-pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
-    let name = file_name(name);
-    let directory = base.join(&name);
-    if fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir()) {
-        if directory.join(MARKER).is_file() {
-            if is_in_progress(&directory) {
+/// A run whose name the user chose. An earlier run of that name is set aside, so that the two are
+/// not mixed. When this is dropped, the earlier run is removed, or put back if the new run has no
+/// directory: its program could not be compiled or started, or had no check.
+#[derive(Debug)]
+pub struct NamedRun {
+    /// The name of the run's directory.
+    pub name: String,
+    directory: PathBuf,
+    earlier: PathBuf,
+}
+
+impl NamedRun {
+    /// Prepares the run `name` in `base`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory contains something that does not belong to a run, if a
+    /// process of the earlier run is still running, or if the earlier run cannot be renamed.
+    pub fn begin(base: &Path, name: &str) -> io::Result<Self> {
+        let name = file_name(name);
+        let run = Self {
+            directory: base.join(&name),
+            earlier: base.join(format!(".{name}-earlier")),
+            name,
+        };
+        // A command that was killed left its earlier run there.
+        run.end();
+        let is_run = is_run(&run.directory);
+        let mut files = fs::read_dir(&run.directory).into_iter().flatten().flatten();
+        if files.any(|file| !is_run || !is_written_by_us(&file.path())) {
+            return Err(io::Error::other(format!(
+                "{} contains files that do not belong to a run",
+                run.directory.display()
+            )));
+        }
+        if is_run {
+            if is_in_progress(&run.directory) {
                 return Err(io::Error::other(
                     "a process of the earlier run with this name is still running; choose another \
                      name, or wait until it has ended",
                 ));
             }
-            remove(&directory);
+            fs::rename(&run.directory, &run.earlier)?;
         }
-        if fs::read_dir(&directory).is_ok_and(|mut rest| rest.next().is_some()) {
-            return Err(io::Error::other(format!(
-                "{} contains files that do not belong to a run",
-                directory.display()
-            )));
+        Ok(run)
+    }
+
+    /// Removes the earlier run, or puts it back if there is no new one.
+    fn end(&self) {
+        if !is_run(&self.earlier) {
+            return;
+        }
+        if self.directory.exists() {
+            remove(&self.earlier);
+        } else {
+            // After an error, the earlier run can still be found beside its place.
+            let _ = fs::rename(&self.earlier, &self.directory);
         }
     }
-    Ok(name)
+}
+
+impl Drop for NamedRun {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Whether this program writes files with the name of `path` to the directory of a run.
+fn is_written_by_us(path: &Path) -> bool {
+    let end = path.extension();
+    path.file_name() == Some(MARKER.as_ref())
+        || end.is_some_and(|end| end == "jsonl" || end == SNAPSHOT || end == UNFINISHED)
 }
 
 /// Removes the files that this program has written, and then the directory if it is empty.
@@ -121,10 +168,8 @@ fn remove(directory: &Path) {
         return;
     };
     let written = entries.flatten().map(|entry| entry.path());
-    let is_ours = |path: &PathBuf| {
-        let end = path.extension();
-        end.is_some_and(|end| end == "jsonl" || end == SNAPSHOT || end == UNFINISHED)
-    };
+    let is_ours =
+        |path: &PathBuf| path.file_name() != Some(MARKER.as_ref()) && is_written_by_us(path);
     for path in written.filter(is_ours) {
         // An error is ignored, because another process may have removed the file, and a leftover
         // file does no harm.

@@ -13,7 +13,7 @@ use gpu_leak_check::units::quantity;
 
 use crate::arguments::Doctor;
 use crate::exit::{Exit, ExitResult};
-use crate::output::{print, width_of_stdout, wrapped};
+use crate::output::{Stream, print, wrapped};
 use crate::workspace::configuration;
 
 /// Other variables that change what checks can see.
@@ -53,7 +53,7 @@ pub(crate) fn run(asked: &Doctor) -> ExitResult<Exit> {
     rows.push(("configuration", configuration));
     rows.extend(environment());
     rows.extend(variables.err().map(|wrong| ("environment", wrong)));
-    let width = width_of_stdout();
+    let width = Stream::Output.width();
     let mut lines = Vec::new();
     for (label, text) in rows {
         let line = format!("{label:<LABEL$}{}", escape::sentence(&text));

@@ -9,13 +9,13 @@
 //! allocators that use `gpu-leak-hooks`. Other programs are watched by the library that is
 //! preloaded into them.
 
+mod runner;
 mod test_program;
 mod test_reports;
 
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -25,10 +25,11 @@ use gpu_leak_check::report::Sources;
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::units::quantity;
 
+pub(crate) use self::runner::set_runner;
 use self::test_program::{TestProgram, TestResult};
 use self::test_reports::TestReports;
-use crate::arguments::{EveryTest, RUNNER};
-use crate::exit::{ExitResult, Failure};
+use crate::arguments::EveryTest;
+use crate::exit::ExitResult;
 use crate::output::{print, say};
 use crate::{progress, workspace};
 
@@ -36,27 +37,6 @@ use crate::{progress, workspace};
 const JOBS: &str = "GPU_LEAK_EVERY_TEST";
 /// libtest's exit code if tests failed.
 const FAILED: u8 = 101;
-
-/// Makes `cargo` run the test programs through this command.
-///
-/// # Errors
-///
-/// Returns an error if the path of this command is not UTF-8, as cargo's configuration requires.
-pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> ExitResult<()> {
-    let command = env::current_exe()
-        .ok()
-        .and_then(|path| path.into_os_string().into_string().ok())
-        .ok_or_else(|| {
-            Failure::usage("the path of this executable is not valid UTF-8, which cargo requires")
-        })?;
-    let runner = serde_json::json!([command, RUNNER]);
-    let target = env!("GPU_LEAK_TARGET");
-    cargo
-        .arg("--config")
-        .arg(format!("target.{target}.runner={runner}"))
-        .env(JOBS, jobs.to_string());
-    Ok(())
-}
 
 /// Runs the tests of a program, as cargo's runner, and returns libtest's exit code.
 pub(crate) fn run(asked: &EveryTest) -> ExitResult<u8> {

@@ -119,7 +119,7 @@ fn results_that_were_removed_meanwhile_are_reported() {
 fn the_run_of_a_living_process_stays_however_many_newer_runs_there_are() {
     use std::time::{Duration, SystemTime};
 
-    use crate::report::run_directory::{RunDirectory, begin_named};
+    use crate::report::run_directory::{NamedRun, RunDirectory};
 
     let base = tempfile::tempdir().unwrap();
     let sink = Sink::new(base.path().to_owned(), "long".to_owned());
@@ -137,7 +137,9 @@ fn the_run_of_a_living_process_stays_however_many_newer_runs_there_are() {
         };
         directory.create_file("train", 1).unwrap();
     }
-    let taken = begin_named(base.path(), "long").unwrap_err().to_string();
+    let taken = NamedRun::begin(base.path(), "long")
+        .unwrap_err()
+        .to_string();
     assert!(taken.contains("still running"), "{taken}");
     sink.finished(&report("a"));
     assert_eq!(sink.note(), None);

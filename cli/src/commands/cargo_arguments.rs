@@ -1,0 +1,217 @@
+//! What the arguments that are passed through to cargo mean for the judgement of the run.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::Path;
+
+use toml_edit::{DocumentMut, Item};
+
+use crate::workspace::Workspace;
+
+/// Options that change how the suite is built, run or shown, or that add to the report. `run` is the
+/// subcommand of nextest.
+const HARMLESS: [&str; 21] = [
+    "--",
+    "-q",
+    "-v",
+    "-vv",
+    "run",
+    "--include-ignored",
+    "--ignore-default-filter",
+    "--workspace",
+    "--all",
+    "--all-targets",
+    "--all-features",
+    "--release",
+    "--no-fail-fast",
+    "--locked",
+    "--offline",
+    "--frozen",
+    "--quiet",
+    "--verbose",
+    "--nocapture",
+    "--no-capture",
+    "--show-output",
+];
+/// Harmless options with a value. The value may be the next word.
+const WITH_VALUE: [&str; 11] = [
+    "--features",
+    "--profile",
+    "--target",
+    "--target-dir",
+    "--manifest-path",
+    "--color",
+    "--jobs",
+    "--test-threads",
+    "-F",
+    "-j",
+    "--config",
+];
+
+/// The arguments of one of cargo's subcommands.
+pub(super) struct CargoArguments<'a> {
+    pub(super) subcommand: &'a str,
+    pub(super) words: &'a [OsString],
+}
+
+impl CargoArguments<'_> {
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|it| it == word)
+    }
+
+    /// Returns the value of `--manifest-path`.
+    pub(super) fn manifest(&self) -> Option<&Path> {
+        let mut words = self.words.iter().take_while(|word| *word != "--");
+        let value: &OsStr = loop {
+            let word = words.next()?;
+            if word == "--manifest-path" {
+                break words.next()?;
+            }
+            let written = word.to_str().unwrap_or_default();
+            if let Some(value) = written.strip_prefix("--manifest-path=") {
+                break value.as_ref();
+            }
+        };
+        Some(Path::new(value))
+    }
+
+    /// Whether cargo only compiles or lists tests, or prints help.
+    pub(super) fn start_no_test(&self) -> bool {
+        let first = self.words.first().and_then(|word| word.to_str());
+        ["--no-run", "--list", "--help", "-h"]
+            .iter()
+            .any(|it| self.has(it))
+            || (self.subcommand == "nextest"
+                && matches!(first, Some("list" | "archive" | "show-config")))
+    }
+
+    /// Whether only part of the suite of `workspace` runs: the arguments select packages, programs
+    /// or tests, or cargo or nextest does so without arguments.
+    pub(super) fn select_a_part(&self, workspace: &Workspace) -> bool {
+        let is_all = self.has("--workspace") || self.has("--all");
+        (workspace.is_in_part() && !is_all)
+            || self.select_tests()
+            || (self.subcommand == "nextest"
+                && !self.has("--ignore-default-filter")
+                && has_default_filter(workspace.root()))
+    }
+
+    fn select_tests(&self) -> bool {
+        let mut words = self
+            .words
+            .iter()
+            .map(|word| word.to_str().unwrap_or_default());
+        while let Some(word) = words.next() {
+            let name = word.split_once('=').map_or(word, |(name, _)| name);
+            if WITH_VALUE.contains(&word) {
+                words.next();
+            } else if !HARMLESS.contains(&name) && !WITH_VALUE.contains(&name) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Whether a profile of nextest's configuration has a
+/// [default filter](https://nexte.st/docs/running/#running-a-subset-of-tests-by-default), which may
+/// leave tests out.
+fn has_default_filter(root: &Path) -> bool {
+    let text = fs::read_to_string(root.join(".config/nextest.toml"));
+    let file = text.ok().and_then(|text| text.parse::<DocumentMut>().ok());
+    let has_filter = |table: &dyn toml_edit::TableLike| table.contains_key("default-filter");
+    let is_filtered = |profile: &Item| {
+        let overrides = profile.get("overrides").and_then(Item::as_array_of_tables);
+        profile.as_table_like().is_some_and(has_filter)
+            || overrides.is_some_and(|all| all.iter().any(|table| has_filter(table)))
+    };
+    let profiles = file
+        .as_ref()
+        .and_then(|file| file.get("profile")?.as_table_like());
+    profiles.is_some_and(|all| all.iter().any(|(_, profile)| is_filtered(profile)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::path::Path;
+
+    use super::{CargoArguments, has_default_filter};
+
+    fn with<T>(subcommand: &str, words: &str, then: impl FnOnce(&CargoArguments<'_>) -> T) -> T {
+        let words: Vec<_> = words.split_whitespace().map(OsString::from).collect();
+        then(&CargoArguments {
+            subcommand,
+            words: &words,
+        })
+    }
+
+    #[test]
+    fn arguments_that_select_tests_run_a_part_of_the_suite() {
+        let selects = |words| with("test", words, |it| it.select_tests());
+        for whole in [
+            "",
+            "--workspace --release -j 4",
+            "--manifest-path gpu/Cargo.toml",
+            "-- --include-ignored",
+            "-- --include-ignored --test-threads=1",
+        ] {
+            assert!(!selects(whole), "{whole}");
+        }
+        for part in [
+            "-p optim",
+            "--lib",
+            // Tests that need the default features are not compiled.
+            "--no-default-features",
+            "-- --ignored",
+            "-- --skip slow",
+            "adam",
+        ] {
+            assert!(selects(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn the_manifest_is_found_in_both_forms() {
+        let manifest = |words| with("test", words, |it| it.manifest().map(Path::to_owned));
+        let named = Some("gpu/Cargo.toml".into());
+        assert_eq!(manifest("--lib --manifest-path gpu/Cargo.toml"), named);
+        assert_eq!(manifest("--manifest-path=gpu/Cargo.toml --lib"), named);
+        assert_eq!(manifest("-- --manifest-path=gpu/Cargo.toml"), None);
+    }
+
+    #[test]
+    fn calls_that_start_no_test_are_recognised() {
+        for (subcommand, words, starts_none) in [
+            ("test", "--no-run", true),
+            ("test", "-- --list", true),
+            ("nextest", "list", true),
+            ("nextest", "archive --archive-file a.tar.zst", true),
+            ("nextest", "run", false),
+            ("nextest", "run list", false),
+            ("test", "list", false),
+        ] {
+            let found = with(subcommand, words, |it| it.start_no_test());
+            assert_eq!(found, starts_none, "{subcommand} {words}");
+        }
+    }
+
+    #[test]
+    fn a_default_filter_of_any_profile_of_nextest_is_found() {
+        let root = tempfile::tempdir().expect("a directory");
+        fs::create_dir(root.path().join(".config")).expect("a directory");
+        for (text, expected) in [
+            ("", false),
+            ("[profile.ci]\nretries = 2\n", false),
+            ("[profile.ci]\ndefault-filter = 'not test(slow)'\n", true),
+            (
+                "[[profile.default.overrides]]\nplatform = 'cfg(unix)'\ndefault-filter = 'all()'\n",
+                true,
+            ),
+        ] {
+            fs::write(root.path().join(".config/nextest.toml"), text).expect("a file");
+            assert_eq!(has_default_filter(root.path()), expected, "{text}");
+        }
+    }
+}
