@@ -16,6 +16,8 @@ mod overview;
 mod render;
 #[path = "../../cli/src/run.rs"]
 mod run;
+#[path = "../../cli/src/run_directories.rs"]
+mod run_directories;
 #[path = "../../cli/src/workspace.rs"]
 mod workspace;
 
