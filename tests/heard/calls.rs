@@ -436,10 +436,13 @@ fn contexts(driver: &Driver<'_>, primary: u64) {
     let description = driver.make("cuDevResourceGenerateDesc", &[at(&resource), 1]);
     let green = driver.make("cuGreenCtxCreate", &[description, 0, 1]);
     let converted = driver.make("cuCtxFromGreenCtx", &[green]);
-    driver.make("cuGreenCtxStreamCreate", &[green, 1, 0]);
+    let made_for = driver.make("cuGreenCtxStreamCreate", &[green, 1, 0]);
     driver.call("cuCtxSetCurrent", &[converted]);
-    driver.make("cuStreamCreate", &[1]);
+    let made_in = driver.make("cuStreamCreate", &[1]);
     driver.call("cuCtxSetCurrent", &[primary]);
+    for stream in [made_for, made_in] {
+        driver.call("cuStreamDestroy_v2", &[stream]);
+    }
     driver.call("cuGreenCtxDestroy", &[green]);
 
     for (release, ends) in [

@@ -55,8 +55,6 @@ pub(super) struct Creates {
     pub(super) references: u64,
     /// The graph from which the resource is made and, for an executable graph, its flags.
     pub(super) copies: Option<(u64, Argument)>,
-    /// The green context for which the resource is created and with which it ends.
-    pub(super) green: Option<u64>,
 }
 
 /// How a resource's size is determined.
@@ -135,7 +133,6 @@ pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Argument>) -> 
         ends_capture: None,
         references: 1,
         copies: None,
-        green: None,
     }
 }
 

@@ -5,9 +5,9 @@
 //! current, and is removed when the context ends. A context is reported to the ledger when it is
 //! first found to be current. This is before anything can be created in it.
 //!
-//! Once a green context has been converted, it can be current like any other context. Except for
-//! streams, resources created in it belong to the primary context of its device and outlive the
-//! green context.
+//! Once a green context has been converted, it can be current like any other context. Resources
+//! created in it outlive it: a stream has to be destroyed explicitly, with a driver of CUDA 13.0 before
+//! the green context, and everything else belongs to the primary context of its device.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -142,17 +142,6 @@ impl Contexts {
         known.retain(|context| context.handle != handle || context.green == green);
         self.green(&mut known, green).handle = handle;
         self.changed();
-    }
-
-    /// Returns the green context whose end also ends a stream: the one for which the stream was
-    /// created or, if there is none, the one that was converted to the context `current`.
-    pub(super) fn green_of_stream(&self, green: Option<u64>, current: u64) -> Option<ContextUid> {
-        let mut known = self.lock();
-        if let Some(green) = green {
-            return Some(self.green(&mut known, green).uid);
-        }
-        let made_in = |it: &&Context| current != 0 && it.handle == current && it.green != 0;
-        known.iter().find(made_in).map(|green| green.uid)
     }
 
     /// Returns the context `handle`, which is current to this thread, and its creation event if the

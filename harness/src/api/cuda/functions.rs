@@ -239,8 +239,9 @@ functions! {
     cuStreamCreate[2000] = |stream: Out, flags: u32| handle(Kind::Stream, stream),
     cuStreamCreateWithPriority[5050] =
         |stream: Out, flags: u32, priority: i32| handle(Kind::Stream, stream),
+    // Neither the end of the green context nor that of the current one ends the stream.
     cuGreenCtxStreamCreate[12050] = |stream: Out, green: u64, flags: u32, priority: i32|
-        Creates { green: Some(green), ..handle(Kind::Stream, stream) },
+        Creates { outlives_context: true, ..handle(Kind::Stream, stream) },
     cuStreamDestroy[2000] | cuStreamDestroy_v2[4000] = |stream: u64| destroys(Kind::Stream, stream),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EVENT.html
     cuEventCreate[2000] = |event: Out, flags: u32| handle(Kind::Event, event),

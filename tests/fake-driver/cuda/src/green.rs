@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::primary;
 use crate::state::{Driver, driver};
-use crate::stream;
+use crate::stream::{self, Stream};
 use crate::user_object;
 
 #[derive(Debug)]
@@ -72,21 +72,19 @@ impl Driver {
         self.greens.iter().any(|(_, green)| green.device == device)
     }
 
-    /// Ends a green context and its streams. Returns its device.
+    /// Ends a green context and the captures on its streams, which stay. Returns its device.
     fn destroy_green(&mut self, green: Handle) -> Result<usize, Error> {
         let green = self.greens.remove(green).ok_or(Error::INVALID_CONTEXT)?;
         self.contexts.remove(green.context);
-        let streams: Vec<Handle> = self
+        let of_green = |(_, stream): &(Handle, &Stream)| stream.green == Some(green.context);
+        let captures: Vec<_> = self
             .streams
             .iter()
-            .filter(|(_, stream)| stream.green == Some(green.context))
-            .map(|(handle, _)| handle)
+            .filter(of_green)
+            .filter_map(|(handle, stream)| Some((handle, stream.capture?)))
             .collect();
-        for handle in streams {
-            let stream = self.streams.remove(handle);
-            if let Some(capture) = stream.and_then(|stream| stream.capture) {
-                self.abandon(capture, handle);
-            }
+        for (stream, capture) in captures {
+            self.abandon(capture, stream);
         }
         Ok(green.device)
     }

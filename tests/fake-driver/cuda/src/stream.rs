@@ -35,6 +35,13 @@ impl Driver {
             return self.current_handle();
         }
         let found = self.streams.get(stream).ok_or(Error::INVALID_HANDLE)?;
+        // A stream whose green context was destroyed stays, and every call with it fails.
+        if found
+            .green
+            .is_some_and(|green| self.contexts.get(green).is_none())
+        {
+            return Err(Error::CONTEXT_IS_DESTROYED);
+        }
         self.healthy(found.context).map(|_| found.context)
     }
 
@@ -80,8 +87,7 @@ fn destroy(stream: Handle) -> Result<(), Error> {
     }
     {
         let mut driver = driver()?;
-        let found = driver.streams.get(stream).ok_or(Error::INVALID_HANDLE)?;
-        driver.healthy(found.context)?;
+        driver.context_of_stream(stream)?;
         let destroyed = driver.streams.remove(stream).ok_or(Error::INVALID_HANDLE)?;
         if let Some(capture) = destroyed.capture {
             driver.abandon(capture, stream);

@@ -124,21 +124,3 @@ fn objects_of_a_green_context_do_not_end_with_it() {
     let (again, _) = seen(&contexts, 0xc1, place);
     assert_eq!(again.owner, again.uid);
 }
-
-#[test]
-fn a_stream_ends_with_the_green_context_that_it_was_made_for_or_in() {
-    let contexts = Contexts::new();
-    assert_eq!(contexts.green_of_stream(None, 0xc0), None);
-    // This green context is never converted, so it is never current.
-    let made_for = contexts.green_of_stream(Some(0x6e), 0xc0);
-    assert!(made_for.is_some());
-    assert_eq!(contexts.green_of_stream(Some(0x6e), 0), made_for);
-    contexts.converted(0x6f, 0xc1);
-    let made_in = contexts.green_of_stream(None, 0xc1);
-    assert!(made_in.is_some() && made_in != made_for);
-    assert_eq!(contexts.green_of_stream(None, 0), None);
-    let ended = |green| contexts.end(|it| it.green == green).map(|ended| ended.uid);
-    assert_eq!(ended(0x6e), made_for);
-    assert_eq!(ended(0x6f), made_in);
-    assert_eq!(contexts.green_of_stream(None, 0xc1), None);
-}

@@ -77,16 +77,10 @@ impl Listener<'_> {
         if matches!(create.kind, Kind::Context | Kind::GreenContext) {
             self.context_created(create, key);
         }
-        let mut context = self.current();
+        let context = self.current();
         let key = numbered::created(key, context.uid);
         if create.may_answer_again && self.ledger.get(&key).is_some() {
             return;
-        }
-        if create.kind == Kind::Stream {
-            // If a stream was created for a green context, or while one was current, it ends with
-            // that green context. No other resource does.
-            let green = self.contexts.green_of_stream(create.green, context.handle);
-            context.owner = green.unwrap_or(context.owner);
         }
         let elsewhere = match captured {
             None => self.place_elsewhere(create, key.value(), &context),

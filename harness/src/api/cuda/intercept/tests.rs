@@ -435,7 +435,7 @@ fn a_primary_context_ends_with_its_last_release_or_a_reset() {
 }
 
 #[test]
-fn only_the_streams_of_a_green_context_end_with_it() {
+fn nothing_that_is_created_in_a_green_context_ends_with_it() {
     let scene = Scene::new();
     let (green, converted) = (0x96ee, 0xc07e);
     scene.call(handle(Kind::GreenContext, Out::at(&green)).at(At::Device(0)));
@@ -445,7 +445,7 @@ fn only_the_streams_of_a_green_context_end_with_it() {
     scene.call(handle(Kind::Stream, Out::at(&0x4000)));
     assert_eq!(scene.ledger.contexts.all().len(), 1);
     scene.call(destroys(Kind::GreenContext, green));
-    assert_eq!(scene.kinds(), [Kind::Linear]);
+    assert_eq!(scene.kinds(), [Kind::Linear, Kind::Stream]);
     assert_eq!(scene.ledger.contexts.all(), []);
     assert_eq!(scene.anomalies(), []);
 }
