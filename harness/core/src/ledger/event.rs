@@ -359,7 +359,7 @@ pub enum Event {
         address: u64,
     },
     /// The nodes that were added under `from` now belong to `to`, or are gone, because the capture of
-    /// a stream ended or a graph was moved into its parent.
+    /// a stream ended, a graph was moved into its parent, or a graph is captured again.
     NodesMoved {
         /// The stream on which the capture began, or a graph.
         from: Key,

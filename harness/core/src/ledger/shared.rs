@@ -154,8 +154,22 @@ impl Shared {
                 self.physical.holds.add(key, *count);
             }
         }
-        for (key, count) in before.iter().flat_map(Graph::objects) {
-            self.physical.holds.release(key, *count);
+        self.release_references(before);
+    }
+
+    /// Forgets the nodes of the graphs and captures that `is_gone` selects, and releases their
+    /// references.
+    pub(super) fn forget_graphs(&mut self, is_gone: impl Fn(&Key) -> bool) {
+        let graphs = &mut self.graphs.all;
+        let gone: Vec<_> = graphs.extract_if(|known, _| is_gone(known)).collect();
+        self.release_references(gone.into_iter().map(|(_, graph)| graph));
+    }
+
+    fn release_references(&mut self, graphs: impl IntoIterator<Item = Graph>) {
+        for graph in graphs {
+            for (key, count) in graph.objects() {
+                self.physical.holds.release(key, *count);
+            }
         }
     }
 

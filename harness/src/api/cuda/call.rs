@@ -24,6 +24,9 @@ pub(super) enum Call {
     Launches(u64),
     /// Begins to capture this stream, into this graph if it is not 0.
     BeginsCapture(u64, u64),
+    /// Begins to capture this stream into this graph, which no longer refers to any user object, and
+    /// whose nodes are the same as before when the capture ends.
+    BeginsRecapture(u64, u64),
     /// Causes this event if the call succeeds.
     Causes(Event),
 }

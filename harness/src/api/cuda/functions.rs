@@ -349,7 +349,7 @@ functions! {
         Call::BeginsCapture(stream, graph),
     cuStreamBeginRecaptureToGraph[13030] | cuStreamBeginRecaptureToGraph_ptsz[13030] =
         |stream: u64, mode: u32, graph: u64, callback: u64, data: u64|
-        Call::BeginsCapture(stream, graph),
+        Call::BeginsRecapture(stream, graph),
     cuStreamEndCapture[10000] | cuStreamEndCapture_ptsz[10000] =
         |stream: u64, graph: Out| captured(stream, graph),
 }

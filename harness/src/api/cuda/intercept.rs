@@ -158,6 +158,11 @@ impl Intercepted<BegunDriverCall> for Call {
             // SAFETY: the call has returned success.
             Self::AddsNode(graph, node) => unsafe { graphs::node_added(listener, graph, node) },
             Self::BeginsCapture(stream, into) => listener.capture_began(stream, into),
+            Self::BeginsRecapture(stream, graph) => {
+                // The nodes are reported again.
+                listener.forget_nodes(named(Kind::GraphHandle, graph));
+                listener.capture_began(stream, graph);
+            }
             Self::Causes(event) => {
                 listener.report(event);
             }

@@ -107,12 +107,17 @@ impl Listener<'_> {
         let graph = unsafe { self.captured(Some(stream)) };
         // An earlier graph with this handle may have been abandoned in the middle of its capture.
         if let Some(graph) = graph.filter(|graph| self.ledger.get(graph).is_none()) {
-            self.report(Event::NodesMoved {
-                from: graph,
-                to: None,
-                is_last: false,
-            });
+            self.forget_nodes(graph);
         }
+    }
+
+    /// Records that a graph has no nodes any more, although captures may be in progress.
+    pub(super) fn forget_nodes(&self, graph: Key) {
+        self.report(Event::NodesMoved {
+            from: graph,
+            to: None,
+            is_last: false,
+        });
     }
 
     /// Records that the capture on this stream ended with the graph `graph` or with none. Returns

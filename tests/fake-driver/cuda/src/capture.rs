@@ -292,7 +292,10 @@ api! {
     cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz fn(
         stream: Handle, mode: u32, graph: Handle, _callback: u64, _data: u64,
     ) {
-        begin(stream, mode, Some(graph))
+        begin(stream, mode, Some(graph))?;
+        driver()?.empty_graph(graph);
+        user_object::run_destructors();
+        Ok(())
     }
 
     cuStreamEndCapture, cuStreamEndCapture_ptsz fn(stream: Handle, graph: Out<Handle>) {

@@ -1,5 +1,7 @@
 //! Graphs and their nodes.
 
+use std::mem;
+
 use crate::copy::Transfer;
 use crate::dispatch::{Out, api};
 use crate::error::Error;
@@ -51,10 +53,17 @@ impl Driver {
     }
 
     fn drop_graph(&mut self, graph: Handle) {
-        let Some(graph) = self.graphs.remove(graph) else {
+        self.empty_graph(graph);
+        self.graphs.remove(graph);
+    }
+
+    /// Removes the nodes of a graph and its references to objects.
+    pub(crate) fn empty_graph(&mut self, graph: Handle) {
+        let Some(graph) = self.graphs.get_mut(graph) else {
             return;
         };
-        for node in graph.nodes {
+        let (nodes, objects) = (mem::take(&mut graph.nodes), mem::take(&mut graph.objects));
+        for node in nodes {
             match self.nodes.remove(node) {
                 Some(Node::Allocate { address, device }) => {
                     self.devices[device].graph.drop_graph(address);
@@ -63,7 +72,7 @@ impl Driver {
                 _ => {}
             }
         }
-        self.drop_objects(graph.objects);
+        self.drop_objects(objects);
     }
 
     /// The nodes of a graph, without those of its child graphs.

@@ -58,9 +58,9 @@ impl Ledger {
             Some(graph) => shared.graphs.moved(&from, graph),
             // The capture's graph is gone, and its handle may soon name another graph. Graphs
             // without a record are kept only while captures are in progress.
-            None => shared.graphs.all.retain(|known, _| {
+            None => shared.forget_graphs(|known| {
                 let is_captured = !known.space.is_graph() || self.table.get(known).is_none();
-                *known != from && !(is_last && is_captured)
+                *known == from || (is_last && is_captured)
             }),
         });
     }

@@ -91,7 +91,9 @@ fn a_call_with_a_stream_has_a_form_for_each_meaning_of_stream_0() {
         let has_stream = match call {
             Row::Creates(create) => create.stream.or(create.ends_capture).is_some(),
             Row::Frees(release) => release.stream.is_some(),
-            Row::Other(Call::BeginsCapture(..) | Call::Launches(_)) => true,
+            Row::Other(Call::BeginsCapture(..) | Call::BeginsRecapture(..) | Call::Launches(_)) => {
+                true
+            }
             _ => false,
         };
         if has_stream && !is_per_thread(name) {

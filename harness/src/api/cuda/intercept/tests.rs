@@ -556,6 +556,27 @@ fn a_capture_into_an_existing_graph_creates_no_second_one() {
     assert_eq!(scene.kinds(), [Kind::GraphHandle]);
 }
 
+/// The driver returns the same address for a node that is captured again.
+#[test]
+fn a_graph_that_is_captured_again_allocates_once() {
+    let scene = Scene::new();
+    let (stream, graph, exec) = (0xca97_0011, 0x61, 0x62);
+    for begin in [
+        Call::BeginsCapture(stream, 0),
+        Call::BeginsRecapture(stream, graph),
+    ] {
+        scene.call(begin);
+        scene.captured.set(Some(graph));
+        scene.call(in_order(&0x2000, stream));
+        scene.captured.set(None);
+        scene.call(captured(stream, Out::at(&graph)));
+    }
+    instantiate(&scene, graph, exec, 0);
+    launch(&scene, exec);
+    assert_eq!(scene.graph_memory(), [(0x2000, 64)]);
+    assert_eq!(scene.anomalies(), []);
+}
+
 #[test]
 fn nodes_that_allocate_and_free_come_and_go_with_launches() {
     let (graph, exec, at) = (0x81, 0x82, 0x2000);

@@ -101,6 +101,22 @@ fn a_user_object_ends_with_its_last_reference() {
 }
 
 #[test]
+fn a_graph_whose_nodes_are_gone_refers_to_nothing() {
+    let world = World::with_graph();
+    world.object(2);
+    world.graph_retains(GRAPH, 2, true);
+    assert!(world.has_object());
+    world.0.apply(&Event::NodesMoved {
+        from: GRAPH,
+        to: None,
+        is_last: false,
+    });
+    assert!(!world.has_object());
+    world.destroy(GRAPH);
+    assert!(world.is_empty());
+}
+
+#[test]
 fn a_recording_may_name_any_number_of_references() {
     let world = World::with_graph();
     world.object(2);
