@@ -273,7 +273,7 @@ fn unmatched(overview: &Overview<'_>, is_part: bool) -> ExitResult<Vec<String>> 
         match is_complete(overview) && !is_part {
             true => sentences.extend(unmatched_in_file(run, &path, &file)?),
             false => say(format_args!(
-                "note: unused entries of {} were not looked for, because this run covers only part \
+                "note: unused entries in {} were not reported, because this run covers only part \
                  of the suite, or some of its checks did not end, measured nothing or could not be \
                  read",
                 escape::name(&file)

@@ -265,8 +265,8 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
          blocks that contain its address, as in a reference cycle. `unknown` is followed by the \
          reason.",
         "Clear that static, thread-local or variable before the test ends, or drop the value that \
-         it holds. A library holds memory on behalf of its caller: look at the call that the \
-         program made.",
+         it holds. If a library holds the memory, it does so on behalf of its caller: look at the \
+         call that the program made.",
     ),
     explanation(
         "called-by",

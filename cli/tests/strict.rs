@@ -99,7 +99,7 @@ fn a_suite_with_every_way_to_be_blind_fails_under_strict_and_names_each() {
     // A note says what cannot be known about an incomplete run.
     let in_file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
     let incomplete = tested(&BLIND, in_file, &["--strict"]);
-    let note = "note: unused entries of ";
+    let note = "note: unused entries in ";
     assert!(incomplete.stderr.contains(note), "{incomplete:?}");
 }
 

@@ -33,7 +33,7 @@ impl Drop for RecursionGuard {
 ///
 /// Hold it only around the harness's own driver calls and bookkeeping, never around user code (a
 /// test's body, a probe): allocations and frees by that code must be seen.
-#[must_use = "dropping the guard at once would end the recursion protection"]
+#[must_use = "if the guard is not kept, the recursion protection ends immediately"]
 #[inline]
 pub fn quiet() -> RecursionGuard {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
@@ -43,7 +43,7 @@ pub fn quiet() -> RecursionGuard {
 }
 
 /// Takes the guard unless this thread already holds it.
-#[must_use = "dropping the guard at once would end the recursion protection"]
+#[must_use = "if the guard is not kept, the recursion protection ends immediately"]
 #[inline]
 pub fn try_quiet() -> Option<RecursionGuard> {
     DEPTH.with(|depth| {

@@ -77,7 +77,8 @@ impl Target {
 /// driver's own heap blocks.
 #[derive(Clone, Debug, Default)]
 pub struct DriverObjects {
-    /// The contexts. The blocks of everything that belongs to a context point to the context.
+    /// The contexts. If an object belongs to a context, the object's heap blocks point to that
+    /// context.
     pub contexts: FxHashSet<Hidden>,
     /// All objects, including contexts.
     pub all: BTreeSet<Hidden>,

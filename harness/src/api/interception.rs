@@ -58,8 +58,8 @@ pub(crate) struct Missed {
 }
 
 impl MissedBefore {
-    /// Returns the calls that were missed since the check began, of functions whose names
-    /// `is_meant` selects.
+    /// Returns the calls missed since the check began, counting only functions whose names
+    /// `is_meant` accepts.
     pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
         let calls = missed_calls().into_iter();
         let new = calls.filter(|call| !self.calls.contains(call));

@@ -29,12 +29,12 @@ const USAGE: u8 = 2;
 /// The exit code for findings.
 const FINDINGS: u8 = 1;
 
-/// Runs one annotated test and judges the leaks of its body. This function is for runners. It waits
-/// as long as another check prevents the test from running.
+/// Runs one annotated test and judges the leaks of its body. Meant for test runners. Waits while
+/// another check prevents the test from running.
 ///
 /// # Panics
 ///
-/// Panics if the test fails, by its own panic or with the report.
+/// Panics if the test fails, either with the test's own panic or with the report.
 pub fn run(case: &'static Case) -> ExitCode {
     run_as(case, Caller::Runner)
 }
@@ -44,7 +44,7 @@ pub fn run(case: &'static Case) -> ExitCode {
 ///
 /// # Panics
 ///
-/// Panics if the test fails, by its own panic or with the report.
+/// Panics if the test fails, either with the test's own panic or with the report.
 pub fn run_test(case: &'static Case) -> ExitCode {
     let caller = match thread::current().name() {
         Some(name) if name == case.name() => Caller::Runner,

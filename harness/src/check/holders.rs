@@ -39,7 +39,8 @@ const MAX_SEARCHED: usize = 4096;
 /// The largest number of lines that are named at which blocks were freed that had contained an
 /// address.
 const MOST_PLACES: usize = 2;
-/// The largest number of functions that are named for the static that they use.
+/// The largest number of source lines shown at which a static is used, a block of a cycle was
+/// allocated, or an owner was dropped.
 const MOST_USES: usize = 3;
 /// The number of bytes that Linux keeps of a thread's name.
 const KEPT: usize = 15;

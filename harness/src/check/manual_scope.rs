@@ -70,7 +70,7 @@ impl Scope {
     ///
     /// Do not hold the guard across an `.await`, because the thread continues with other tasks
     /// there. Use [`Instrument::instrument`] instead.
-    #[must_use = "dropping the guard at once would leave the scope"]
+    #[must_use = "if the guard is not kept, the thread leaves the scope immediately"]
     pub fn enter(&self) -> Entered {
         Entered {
             _token: Token::set(self.id),

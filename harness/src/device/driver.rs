@@ -137,7 +137,7 @@ functions! {
     default_pool = c"cuDeviceGetDefaultMemPool"(&u64; device: c_int);
     /// Returns the handle of the pool from which the device's stream-ordered allocations come.
     current_pool = c"cuDeviceGetMemPool"(&u64; device: c_int);
-    /// Returns an attribute of a pool, in bytes, by its `CUmemPool_attribute`.
+    /// Returns the value of a pool's attribute, in bytes. `attribute` is a `CUmemPool_attribute`.
     ///
     /// # Safety
     ///

@@ -42,8 +42,8 @@ pub(super) fn of_python(file: &str) -> Owner {
     }
 }
 
-/// Whether torch.compile has written `file`. In its cache, the name of a file is a hash that begins
-/// with `c`, and the file's directory is named after the second and third letter of that name
+/// Whether torch.compile wrote `file`. In its cache, a file's name is a hash that begins with `c`,
+/// and its directory is named after the second and third characters of that name
 /// ([`torch._inductor.codecache.get_path`](https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_inductor/codecache.py)).
 fn is_made_by_torch_compile(file: &str) -> bool {
     let mut parts = file.rsplit('/');

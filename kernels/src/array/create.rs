@@ -33,7 +33,7 @@ impl Array {
         if layout.count() != values.len() {
             return Err(Error::Shape {
                 operation: "from_vec",
-                detail: format!("{} values do not fill the shape {shape:?}", values.len()),
+                detail: format!("{} values do not fit the shape {shape:?}", values.len()),
             });
         }
         let out = Self::empty(device, layout, T::DTYPE)?;

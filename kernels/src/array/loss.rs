@@ -43,7 +43,8 @@ impl Array {
         Ok(Self::over(storage, Layout::scalar(), DType::F32))
     }
 
-    /// The gradient for `self`, one side of a mean squared error. Both sides are contiguous.
+    /// The gradient of the mean squared error with respect to `self`, one of its two inputs. Both
+    /// inputs must be contiguous.
     pub(crate) fn mse_backward(&self, other: &Self, gradient: &Self) -> Result<Self> {
         let layout = Layout::dense(self.layout().shape);
         let out = Self::empty(self.device(), layout, DType::F32)?;

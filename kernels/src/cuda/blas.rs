@@ -93,9 +93,9 @@ impl Blas {
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetworkspace>
     pub(crate) fn lend(&mut self, workspace: Workspace) -> Result<()> {
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the handle is alive. A workspace of 0 bytes is never touched. Any other workspace
-        // is taken back by its lender before the memory is freed, and the stream finishes work that
-        // uses the workspace before later work that gets the same memory.
+        // SAFETY: the handle is alive. A workspace of 0 bytes is never touched. The lender of any
+        // other workspace takes it back before the memory is freed. The stream runs work in order,
+        // so work that uses the workspace finishes before later work can use the same memory.
         unsafe {
             let start = pointer(workspace.address).cast();
             sys::cublasSetWorkspace_v2(self.handle, start, workspace.bytes)

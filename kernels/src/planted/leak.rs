@@ -30,7 +30,7 @@ pub struct Planted {
 pub enum Layer {
     /// This library's caching allocator, on any device.
     Caching,
-    /// The CUDA driver. Only a CUDA device can leak this.
+    /// The CUDA driver, on a CUDA device only.
     Driver,
 }
 

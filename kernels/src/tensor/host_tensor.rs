@@ -101,7 +101,7 @@ impl HostTensor {
             return Err(Error::Shape {
                 operation,
                 detail: format!(
-                    "{} values do not fill the shape {:?}",
+                    "{} values do not fit the shape {:?}",
                     own.len(),
                     layout.shape
                 ),

@@ -45,7 +45,8 @@ pub enum Space {
         kind: Kind,
         /// The context.
         context: ContextUid,
-        /// Distinguishes live objects with the same handle. Sources report 0.
+        /// Distinguishes live objects with the same handle. Sources always report 0; the harness
+        /// assigns the other values.
         copy: u16,
     },
     /// The address space of one allocator that reports through `observe`.
@@ -358,8 +359,8 @@ pub enum Event {
         /// The memory that each launch frees.
         address: u64,
     },
-    /// The nodes that were added under `from` now belong to `to`, or are gone, because the capture of
-    /// a stream ended, a graph was moved into its parent, or a graph is captured again.
+    /// The nodes that were added under `from` now belong to `to`, or are gone, because the capture
+    /// of a stream ended, a graph was moved into its parent, or a graph is captured again.
     NodesMoved {
         /// The stream on which the capture began, or a graph.
         from: Key,

@@ -13,8 +13,8 @@ use super::shard::Entering;
 /// A change to the table because a hold was added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TableChange {
-    /// A new object has its first holder, or an object is held again, because the call that
-    /// released its last hold has failed.
+    /// A new object got its first holder, or an object is held again because the call that released
+    /// its last hold failed.
     Entered(Record, Entering),
     /// The object no longer has any holder.
     Left(Record),

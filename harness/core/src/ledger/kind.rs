@@ -158,13 +158,13 @@ kinds! {
     PipelineBinary = "pipeline binary", ENDS;
     /// The layout of a descriptor set.
     DescriptorLayout = "descriptor set layout", ENDS;
-    /// A pool of descriptor sets, which end with it.
+    /// A pool of descriptor sets. Destroying it also frees them.
     DescriptorPool = "descriptor pool", ENDS;
     /// A descriptor set.
     DescriptorSet = "descriptor set", ENDS;
     /// A description of updates to descriptor sets.
     DescriptorTemplate = "descriptor update template", ENDS;
-    /// A pool of command buffers, which end with it.
+    /// A pool of command buffers. Destroying it also frees them.
     CommandPool = "command pool", ENDS;
     /// A command buffer.
     CommandBuffer = "command buffer", ENDS;

@@ -49,8 +49,8 @@ pub struct Reusable {
     pub buffers: u64,
 }
 
-/// The memory of a graph whose allocations follow one another, but have separate addresses: the
-/// graph holds all of it at once.
+/// The memory of a graph whose allocations are not all live at the same time but have separate
+/// addresses, so that the graph holds all of it at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct GraphMemory {
@@ -140,8 +140,8 @@ impl Peak {
 }
 
 impl Share {
-    /// Returns when it was allocated, if that is known: `calls 3 to 97`, `call 4, 2 of them before the
-    /// check`, `before the check`.
+    /// Returns when it was allocated, if that is known: `calls 3 to 97`, `call 4, 2 of them before
+    /// the check`, `before the check`.
     #[must_use]
     pub fn allocated(&self) -> Option<String> {
         let calls = self

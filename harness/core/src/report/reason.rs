@@ -54,7 +54,8 @@ named! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Reason {
-    /// A stable code: `no-gpu`, `poisoned`, `no-probe`. `cargo gpu-leak explain` explains each.
+    /// A stable code, such as `no-gpu`, `poisoned` or `no-probe`. `cargo gpu-leak explain` explains
+    /// each of them.
     #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub code: Code,
     /// One sentence that describes the problem.

@@ -166,7 +166,8 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     for table in having().rev() {
         match table.lead_to(bytes, target, real) {
             Some(wrapper) => target = wrapper,
-            // All rows forward to functions of this name in other libraries.
+            // Every row with this name already forwards to a function of the same name in another
+            // library.
             None => is_unknown = true,
         }
     }

@@ -21,7 +21,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "defines wrappers of C functions, whose contracts are the callers' responsibility"
+    reason = "defines wrappers around C functions; callers must uphold the contracts of those functions"
 )]
 
 use std::ffi::CStr;

@@ -16,7 +16,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    #[must_use = "dropping the guard at once would leave the scope"]
+    #[must_use = "if the guard is not kept, the thread leaves the scope immediately"]
     pub(crate) fn set(scope: ScopeId) -> Self {
         Self {
             outer: threads::set_token(u64::from(scope.0)),

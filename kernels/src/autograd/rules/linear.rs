@@ -6,7 +6,7 @@ use crate::autograd::saved::Saved;
 use crate::compute::Binary;
 use crate::error::Result;
 
-/// The rule of `a · b`: `g · bᵀ` and `aᵀ · g`.
+/// The gradient rule for `a · b`: `g · bᵀ` and `aᵀ · g`.
 #[derive(Clone)]
 pub(crate) struct MatmulBackward {
     pub(crate) lhs: Option<Saved>,
@@ -30,7 +30,7 @@ impl Rule for MatmulBackward {
     }
 }
 
-/// The rule of `x · wᵀ + b`, with or without a rectifier after it.
+/// The gradient rule for `x · wᵀ + b`, with or without a rectifier after it.
 #[derive(Clone)]
 pub(crate) struct LinearBackward {
     pub(crate) input: Option<Saved>,

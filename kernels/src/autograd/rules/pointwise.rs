@@ -6,7 +6,7 @@ use crate::autograd::saved::Saved;
 use crate::compute::{Binary, Dims, Unary};
 use crate::error::Result;
 
-/// The rule of `a + b` and `a − b`.
+/// The gradient rule for `a + b` and `a − b`.
 #[derive(Clone)]
 pub(crate) struct AddBackward {
     pub(crate) shapes: [Dims; 2],
@@ -39,7 +39,8 @@ impl Rule for AddBackward {
     }
 }
 
-/// The rule of `a · b`, element by element. Each operand's gradient needs the other operand.
+/// The gradient rule for `a · b`, element by element. Each operand's gradient needs the other
+/// operand.
 #[derive(Clone)]
 pub(crate) struct MulBackward {
     pub(crate) shapes: [Dims; 2],
@@ -70,7 +71,7 @@ impl Rule for MulBackward {
     }
 }
 
-/// The rule of `a · factor + constant`.
+/// The gradient rule for `a · factor + constant`.
 #[derive(Clone)]
 pub(crate) struct ScaleBackward {
     pub(crate) factor: f32,
@@ -91,7 +92,7 @@ impl Rule for ScaleBackward {
     }
 }
 
-/// The rule of the sine: the cosine of the input.
+/// The gradient rule for the sine: the cosine of the input.
 #[derive(Clone)]
 pub(crate) struct SinBackward {
     pub(crate) input: Saved,
@@ -110,7 +111,7 @@ impl Rule for SinBackward {
     }
 }
 
-/// The rule of the rectifier: the gradient is 0 where the result is 0.
+/// The gradient rule for the rectifier: the gradient is 0 where the result is 0.
 #[derive(Clone)]
 pub(crate) struct ReluBackward {
     pub(crate) result: Saved,

@@ -5,7 +5,8 @@ use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::compute::{Dims, Unary};
 use crate::error::Result;
 
-/// The rule of the sum of all elements, times a factor: every element gets the same gradient.
+/// The gradient rule for the sum of all elements, times a factor: every element gets the same
+/// gradient.
 #[derive(Clone)]
 pub(crate) struct SumBackward {
     pub(crate) shape: Dims,

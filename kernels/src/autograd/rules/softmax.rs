@@ -1,4 +1,4 @@
-//! The rule of softmax and its logarithm.
+//! The gradient rule for softmax and its logarithm.
 
 use crate::array::Array;
 use crate::autograd::node::{Needs, OperandGradients, Rule, only};
@@ -6,7 +6,7 @@ use crate::autograd::saved::Saved;
 use crate::compute::SoftmaxKind;
 use crate::error::Result;
 
-/// The rule of both functions. It uses only the result of the function.
+/// The gradient rule for both functions. It uses only the result of the function.
 #[derive(Clone)]
 pub(crate) struct SoftmaxBackward {
     pub(crate) kind: SoftmaxKind,

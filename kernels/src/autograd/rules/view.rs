@@ -23,7 +23,7 @@ impl Rule for TransposeBackward {
     }
 }
 
-/// The rule of a range of one dimension: the gradient is 0 outside the range.
+/// The gradient rule for a range of one dimension: the gradient is 0 outside the range.
 #[derive(Clone)]
 pub(crate) struct NarrowBackward {
     pub(crate) shape: Dims,
@@ -56,7 +56,7 @@ impl Rule for ReshapeBackward {
     }
 }
 
-/// The rule of repeated dimensions: the gradient is summed over them.
+/// The gradient rule for repeated dimensions: the gradient is summed over them.
 #[derive(Clone)]
 pub(crate) struct BroadcastBackward {
     pub(crate) shape: Dims,
