@@ -6,8 +6,8 @@
 //! not know. So its result is used only as a key: a backtrace that has not been seen before is
 //! walked by both, and the result of `exact` is stored. If the results differ, the key is not found
 //! the next time either, and `exact` keeps handling that backtrace. `exact` also handles all
-//! backtraces for which the quick unwinder does not work, and all backtraces under Miri, which has
-//! no registers.
+//! backtraces for which the quick unwinder does not work. Miri has no registers and only its own
+//! unwinder, so it takes all backtraces through the `backtrace` crate, as other platforms do.
 //!
 //! Nothing is symbolised here, and frames of the driver are kept. A report trims them by module and
 //! function, because their number varies.
@@ -23,7 +23,8 @@
 #[cfg_attr(
     not(all(
         target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64")
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(miri)
     )),
     path = "exact_elsewhere.rs"
 )]
