@@ -175,14 +175,18 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "shared",
-        "An allocator's probe can read only a total, and this total is higher than before the \
-         test. Another check, test or thread may have used the allocator in the meantime. A total \
-         does not show who allocated the difference, so it may be a leak of this test. Unlike the \
-         other reasons, this one does not fail a test when `CI` is set, but it does with \
-         GPU_LEAK_CHECK=require and with `cargo gpu-leak test --strict`.",
-        "Run the test in its own process, with #[gpu_leak_check(isolate)] or nextest, or run one \
-         test at a time, with `cargo test -- --test-threads=1`. Alternatively, have the allocator \
-         report its blocks (gpu_leak_check::observe): unlike a total, each block has an owner.",
+        "An allocator has handed out more memory than before the test, and the blocks that it \
+         reports do not account for the difference. Only a total is known, which its probe reads, \
+         and a total does not show who allocated. It is judged if nothing but the test could run. \
+         Here, another check ran at the same time, or another test or a thread that an earlier \
+         test left could run, so the difference may be a leak of this test or not. Unlike other \
+         reasons for `inconclusive`, this one does not fail a test when `CI` is set, but it does \
+         with GPU_LEAK_CHECK=require and with `cargo gpu-leak test --strict`.",
+        "Run the test in its own process, with #[gpu_leak_check(isolate)], nextest, or `cargo test \
+         NAME -- --exact`: the difference is then a leak or not. To run one test at a time, with \
+         `cargo test -- --test-threads=1`, is enough if no test leaves a thread running. \
+         Alternatively, have the allocator report its blocks (gpu_leak_check::observe): unlike a \
+         total, each block has an owner.",
     ),
     explanation(
         "not-repeatable",

@@ -8,7 +8,7 @@ use gpu_leak_tests::checked;
 use gpu_leak_tests::child::Run;
 
 use super::allocators::{Block, POOL, SILENT, take};
-use super::{GIB, assert_leaked, assert_verdict, bytes, report, run_suite};
+use super::{GIB, assert_leaked, assert_verdict, bytes, report, run, run_suite};
 
 /// Work that an unchecked test does while the body of a checked one waits for it.
 #[derive(Default)]
@@ -313,6 +313,106 @@ fn allocations_of_a_thread_of_an_earlier_unchecked_test_fail_nobody() {
         "{}",
         checked.story()
     );
+}
+
+/// Tests run one at a time. The first is unchecked, and leaves an idle thread.
+mod sum_after_an_unchecked_one {
+    use std::thread;
+
+    use gpu_leak_check::gpu_leak_check;
+
+    static THREAD: super::Neighbour = super::Neighbour::new();
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn a_unchecked() {
+        thread::spawn(|| THREAD.serve(super::do_nothing));
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn b_checked() {
+        super::borrow();
+        super::lose_a_sum();
+    }
+}
+
+/// What the reason `shared` advises: a process of its own decides, one test at a time need not.
+#[test]
+fn a_sum_that_rose_beside_a_thread_of_an_earlier_test_is_judged_if_the_test_runs_alone() {
+    let beside = run_suite("neighbours::sum_after_an_unchecked_one", 1);
+    let report = report(&beside, "b_checked");
+    let reason = report.reason.as_ref().expect("a reason");
+    assert_eq!(reason.code.name(), "shared", "{}", beside.story());
+    let alone = run("neighbours::sum_after_an_unchecked_one::b_checked");
+    assert_leaked(&alone, "b_checked", GIB);
+}
+
+/// Tests run one at a time. The first is checked, and leaves a thread.
+mod sum_after_a_checked_one {
+    use std::time::Duration;
+    use std::{fs, thread};
+
+    use gpu_leak_check::gpu_leak_check;
+
+    const NAME: &str = "left";
+    static THREAD: super::Neighbour = super::Neighbour::new();
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn a_leaves_a_thread() {
+        super::borrow();
+        let left = thread::Builder::new().name(NAME.to_owned());
+        let left = left.spawn(|| THREAD.serve(super::lose_a_sum));
+        drop(left.expect("a thread"));
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn b_beside_its_work() {
+        super::borrow();
+        THREAD.ask();
+    }
+
+    /// On a busy machine, the thread may take a while to wait for its next request.
+    #[test]
+    #[ignore = "one of a suite"]
+    fn c_until_it_waits() {
+        let read = |thread: &fs::DirEntry, file| fs::read_to_string(thread.path().join(file));
+        let threads = fs::read_dir("/proc/self/task").expect("threads").flatten();
+        let mut named = threads.filter(|it| read(it, "comm").is_ok_and(|it| it.trim() == NAME));
+        let left = named.next().expect("the thread");
+        let mut waited = 0;
+        while waited < 5 {
+            let state = read(&left, "stat").expect("its state");
+            waited = if state.contains(") S ") {
+                waited + 1
+            } else {
+                0
+            };
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn d_while_it_waits() {
+        super::borrow();
+        super::lose_a_sum();
+    }
+}
+
+#[test]
+fn a_thread_that_an_earlier_check_left_counts_only_if_it_has_run() {
+    let suite = run_suite("neighbours::sum_after_a_checked_one", 1);
+    let beside = report(&suite, "b_beside_its_work");
+    let reason = beside.reason.as_ref().expect("a reason");
+    assert_eq!(reason.code.name(), "shared", "{}", suite.story());
+    assert_leaked(&suite, "d_while_it_waits", GIB);
 }
 
 /// A parallel check contains a block, during which another parallel check works.

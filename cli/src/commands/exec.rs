@@ -43,7 +43,6 @@ pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
     };
     let program = &asked.program[0];
     let mut command = launch::watched(&asked.program, &settings)?;
-    // This removes an earlier run of that name, so nothing may be wrong with the call.
     let session = Session::new(
         "exec",
         workspace::runs()?,

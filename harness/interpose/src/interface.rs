@@ -226,6 +226,8 @@ impl FreedBlock {
 pub struct MarkedThread {
     /// The kernel's id of the thread.
     pub id: i32,
+    /// The token that the thread inherited.
+    pub token: u64,
     /// The mark that was made when the thread was started; 0 if there is none.
     pub started: u64,
     /// The mark that was made when the thread was detached, after which nobody can join it; 0 if it

@@ -123,7 +123,7 @@ impl Run {
         if budget.max_reserved.is_some() {
             readings::restart_most_reserved();
         }
-        let others = ProcessAtBegin::now(turn);
+        let others = ProcessAtBegin::now(turn, earlier.0);
         let baseline = readings::read(!others.is_alone(), None);
         let was_capturing = was_capturing || captures::active();
         let segments = readings::segments();

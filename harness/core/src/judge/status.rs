@@ -87,8 +87,9 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
         inconclusive(Reason::new(
             Code::Shared,
             shared.join("; "),
-            "run the test in its own process (nextest or `isolate`) or one test at a time \
-             (`--test-threads=1`), or have the allocator report its blocks",
+            "run the test in its own process (`isolate`, nextest, or its name with `--exact`), or \
+             one test at a time (`--test-threads=1`) if no test leaves a thread running, or have \
+             the allocator report its blocks",
         ));
     }
     reasons

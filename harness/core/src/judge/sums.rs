@@ -43,13 +43,13 @@ pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
         let of_others = of_others.filter(|(_, run)| run.others.may_have_moved_sums());
         let (bytes, run) = of_others.max_by_key(|(bytes, _)| **bytes)?;
         let others = match run.others.checks {
-            true => "another check ran",
-            false => "other tests or threads could run",
+            true => "another check, which ran at the same time,",
+            false => "another test, or a thread that an earlier test left,",
         };
         (*bytes > input.facts.tolerance).then(|| {
             format!(
-                "{} has handed out {} more on {} than before, while {others}: its probe reads only \
-                 a total, which does not show who allocated the difference, so it may be a leak",
+                "{} has handed out {} more on {} than before, which may be a leak: no reported \
+                 block accounts for it, and {others} may have allocated it",
                 rise.name,
                 exact_size(*bytes),
                 rise.place

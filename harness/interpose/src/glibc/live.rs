@@ -24,8 +24,6 @@ static LIVE: Mutex<Vec<Thread>> = Mutex::new(Vec::new());
 
 #[derive(Default)]
 struct Thread {
-    /// The token under which the thread is counted.
-    token: u64,
     handle: libc::pthread_t,
     /// The part that [`marked_threads`] returns. Its id is 0 until the thread runs.
     public: MarkedThread,
@@ -65,7 +63,9 @@ pub(super) fn is_forked() -> bool {
 pub fn live(token: u64) -> usize {
     let live = lock();
     let threads = live.iter().flat_map(|live| live.iter());
-    threads.filter(|thread| thread.token == token).count()
+    threads
+        .filter(|thread| thread.public.token == token)
+        .count()
 }
 
 /// Returns the live threads that inherited a nonzero token and the threads that drivers started for
@@ -124,10 +124,9 @@ pub fn is_starting() -> bool {
 /// Counts a thread that is about to inherit `token`.
 pub(crate) fn add(token: u64) {
     if let Some(mut live) = lock() {
-        live.push(Thread {
-            token,
-            ..Thread::default()
-        });
+        let mut thread = Thread::default();
+        thread.public.token = token;
+        live.push(thread);
     }
 }
 
@@ -143,7 +142,7 @@ pub(crate) fn remove(token: u64) {
 /// Returns the position of a thread that was counted under `token` and is not running yet.
 fn starting(live: &[Thread], token: u64) -> Option<usize> {
     live.iter()
-        .position(|thread| thread.token == token && thread.public.id == 0)
+        .position(|thread| thread.public.token == token && thread.public.id == 0)
 }
 
 /// Arranges for this thread, which was counted under `token`, to be removed when it ends.

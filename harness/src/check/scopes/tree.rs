@@ -280,6 +280,14 @@ pub(crate) fn open_scope(scope: ScopeId) -> Option<ScopeId> {
     open.map(|(scope, _)| scope)
 }
 
+/// Whether the work of a thread with this scope belongs to no open scope and to none of `earlier`,
+/// which are earlier runs of a check.
+pub(crate) fn is_of_an_ended_check(scope: ScopeId, earlier: &[ScopeId]) -> bool {
+    let tree = locked(&TREE);
+    let mut around = tree.around(scope);
+    !around.any(|(scope, node)| node.is_open() || earlier.contains(&scope))
+}
+
 /// Whether `scope` is inside a run that only confirms the leaks of an earlier run.
 pub(crate) fn is_confirming(scope: ScopeId) -> bool {
     locked(&TREE).around(scope).any(|(_, node)| node.confirms)

@@ -1,9 +1,10 @@
 //! How many tests the runner runs in this process, and what else may be active during a run.
 //!
-//! Nothing else can be active if the runner runs one test at a time and no earlier test has left a
+//! Nothing else can be active if the runner runs one test at a time and no unchecked test has left a
 //! thread behind, or if every other test is waiting at the gate. The threads without a scope are
 //! known: the initial thread, libtest's threads, threads that unchecked tests left behind, and the
-//! driver's own threads, which do nothing on their own.
+//! driver's own threads, which do nothing on their own. A thread that a checked test left behind,
+//! often one of a pool, counts as active only if it has run in the meantime.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -19,8 +20,9 @@ use super::child;
 use super::gate::Turn;
 use super::libtest::Arguments;
 use crate::capture::thread::is_first_thread;
+use crate::check::scopes::tree::is_of_an_ended_check;
 use crate::judge::Others;
-use crate::ledger;
+use crate::ledger::{self, ScopeId};
 
 static CONCURRENCY: OnceLock<Concurrency> = OnceLock::new();
 
@@ -180,11 +182,13 @@ const LONGEST_START: Duration = Duration::from_secs(1);
 const LONGEST_COUNT: Duration = Duration::from_millis(10);
 
 /// What the process was doing when a run began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct ProcessAtBegin {
-    /// Whether only threads of the check could be active.
+    /// Whether only threads of the check, and those in `left`, could be active.
     is_alone: bool,
     threads: ThreadsWithoutScope,
+    /// The threads of checks that have ended, with the time for which each has run.
+    left: Vec<(i32, Option<u64>)>,
     unowned: u64,
 }
 
@@ -213,8 +217,9 @@ impl ThreadsWithoutScope {
 }
 
 impl ProcessAtBegin {
-    /// Examines the process before a body runs.
-    pub(crate) fn now(turn: &Turn<'_>) -> Self {
+    /// Examines the process before a body runs. `earlier` contains the scopes of the check's earlier
+    /// runs.
+    pub(crate) fn now(turn: &Turn<'_>, earlier: &[ScopeId]) -> Self {
         let unowned = ledger::live().unowned();
         let begin = Instant::now();
         let mut all_started = begin;
@@ -238,6 +243,7 @@ impl ProcessAtBegin {
                 return Self {
                     is_alone: is_known && is_alone == Some(true),
                     threads,
+                    left: threads_of_ended_checks(earlier),
                     unowned,
                 };
             }
@@ -247,15 +253,21 @@ impl ProcessAtBegin {
 
     /// Whether nothing but the check could be active.
     pub(crate) fn is_alone(&self) -> bool {
-        self.is_alone
+        self.is_alone && self.left.is_empty()
     }
 
     /// Returns which other activity there has been, or may have been, until now.
     pub(crate) fn until_now(&self, turn: &Turn<'_>) -> Others {
         Others {
             checks: turn.met_another(),
-            anything: !(self.is_alone && self.nobody_came(turn)),
+            anything: !(self.is_alone && self.nobody_came(turn) && self.are_idle()),
         }
+    }
+
+    /// Whether no thread of an ended check has run since the run began.
+    fn are_idle(&self) -> bool {
+        let mut left = self.left.iter();
+        left.all(|(thread, before)| before.is_some() && time_of_waiting(*thread) == *before)
     }
 
     /// Returns how many records had been created outside every scope before the run.
@@ -328,6 +340,35 @@ fn count_threads() -> Option<u64> {
 #[cfg(not(target_os = "linux"))]
 fn count_threads() -> Option<u64> {
     None
+}
+
+/// Returns the threads of checks that have ended, each with its [`time_of_waiting`].
+fn threads_of_ended_checks(earlier: &[ScopeId]) -> Vec<(i32, Option<u64>)> {
+    // Whatever threads there are, this test has started them.
+    if concurrency() == Concurrency::OneTest {
+        return Vec::new();
+    }
+    let threads = threads::marked_threads().into_iter();
+    let left = threads.filter(|thread| {
+        let scope = u32::try_from(thread.token).unwrap_or_default();
+        thread.token != 0 && is_of_an_ended_check(ScopeId(scope), earlier)
+    });
+    left.map(|thread| (thread.id, time_of_waiting(thread.id)))
+        .collect()
+}
+
+/// Returns for how many nanoseconds a thread that is waiting has run so far
+/// ([`/proc/PID/schedstat`](https://docs.kernel.org/scheduler/sched-stats.html)); `None` if it is
+/// running or if this cannot be determined.
+fn time_of_waiting(thread: i32) -> Option<u64> {
+    let read = |file| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
+    let status = read("stat")?;
+    // The state follows the name, which may contain anything.
+    let (_, fields) = status.rsplit_once(") ")?;
+    if fields.starts_with('R') {
+        return None;
+    }
+    read("schedstat")?.split(' ').next()?.parse().ok()
 }
 
 /// Returns the threads of this process; `None` if a thread began or ended in the meantime. If a

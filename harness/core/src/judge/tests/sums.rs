@@ -168,7 +168,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     });
     check.reports(
         "
-        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, while another check ran: its probe reads only a total, which does not show who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
+        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, which may be a leak: no reported block accounts for it, and another check, which ran at the same time, may have allocated it; run the test in its own process (`isolate`, nextest, or its name with `--exact`), or one test at a time (`--test-threads=1`) if no test leaves a thread running, or have the allocator report its blocks
     ",
     );
     check.input.facts.tolerance = 3999;
@@ -176,7 +176,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     (others.checks, others.anything) = (false, true);
     check.reports(
         "
-        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, while other tests or threads could run: its probe reads only a total, which does not show who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
+        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, which may be a leak: no reported block accounts for it, and another test, or a thread that an earlier test left, may have allocated it; run the test in its own process (`isolate`, nextest, or its name with `--exact`), or one test at a time (`--test-threads=1`) if no test leaves a thread running, or have the allocator report its blocks
     ",
     );
     check.input.facts.tolerance = 4000;
@@ -336,7 +336,7 @@ fn a_sum_that_others_could_move_does_not_hide_a_run_that_failed() {
         inconclusive because of not-repeatable: the first run left allocations behind, but the second run, which was meant to confirm them, ended differently; fix the leak of the first run, which may be why the second run failed; if the body can run only once, set `confirm = false`
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed not-repeatable; each 64; when {first:1,last:1,of:1}; records [0]
         note: other checks ran at the same time, so the tables include what they allocated
-        note: allocator:pools-cache has handed out 4.88 KiB (5,000 B) more on cuda:0 than before, while another check ran: its probe reads only a total, which does not show who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
+        note: allocator:pools-cache has handed out 4.88 KiB (5,000 B) more on cuda:0 than before, which may be a leak: no reported block accounts for it, and another check, which ran at the same time, may have allocated it; run the test in its own process (`isolate`, nextest, or its name with `--exact`), or one test at a time (`--test-threads=1`) if no test leaves a thread running, or have the allocator report its blocks
     ",
     );
 }
