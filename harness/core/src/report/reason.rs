@@ -1,6 +1,6 @@
 //! Why a check has no result: a stable code for programs, and sentences for people. The sentences
-//! are in `judge/status.rs` and, in the harness, mostly in `check/blind.rs`; CONTRIBUTING.md lists
-//! the other files.
+//! are in `judge/status.rs`, `judge/sums.rs` and, in the harness, mostly in `check/blind.rs`;
+//! CONTRIBUTING.md lists the other files.
 
 use serde::{Deserialize, Serialize};
 
