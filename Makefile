@@ -20,7 +20,7 @@ soak:          ## ten million calls on sixteen threads, three times; on the GPU,
 	SOAK_CALLS=10000000 cargo test --release -p gpu-leak-tests --test main -- soak::
 fuzz:          ## each fuzz target for FUZZ_SECONDS; needs nightly and cargo-fuzz
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
-		mkdir -p corpus/$$target && cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- \
+		mkdir -p corpus/$$target && ASAN_OPTIONS=detect_leaks=0 cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- \
 			-max_total_time=$(or $(FUZZ_SECONDS),150) -detect_leaks=0 -timeout=20 || exit 1; done
 mutants:       ## mistakes in harness/core that its tests do not notice; takes hours, needs cargo-mutants
 	CARGO_PROFILE_DEV_DEBUG=0 cargo mutants $(MUTANTS)

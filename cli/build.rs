@@ -78,8 +78,11 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
     let out = PathBuf::from(variable("OUT_DIR"));
     let embedded = out.join(library.file);
     println!("cargo::rustc-env={path_variable}={}", embedded.display());
-    // docs.rs has no network access and does not run the programs that it builds.
-    if variable("CARGO_CFG_TARGET_OS") != "linux" || env::var_os("DOCS_RS").is_some() {
+    // The harness cannot intercept calls with another C library. docs.rs has no network access and
+    // does not run the programs that it builds.
+    let is_glibc = variable("CARGO_CFG_TARGET_OS") == "linux"
+        && env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "gnu");
+    if !is_glibc || env::var_os("DOCS_RS").is_some() {
         write(&embedded, &[]);
         return;
     }

@@ -42,7 +42,7 @@ const DIRECTORIES_OF_32_BITS: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"]
 pub(super) fn path() -> ExitResult<PathBuf> {
     if HARNESS.is_empty() {
         return Err(Failure::unmeasured(
-            "unmodified programs can be watched only on Linux",
+            "unmodified programs can be watched only on Linux with glibc",
         ));
     }
     let directory = directory();

@@ -82,10 +82,11 @@ fn a_check_that_began_and_never_ended_was_aborted() {
 
 #[test]
 fn two_checks_with_one_name_each_need_their_own_end() {
+    let verdict = report("a");
     let twice = [
         Record::Began(began("a")),
         Record::Began(began("a")),
-        Record::Verdict(&report("a")),
+        Record::Verdict(&verdict),
     ];
     assert_eq!(parse(&written(&twice)).aborted, [began("a")]);
 }
