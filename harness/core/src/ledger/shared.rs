@@ -157,8 +157,13 @@ impl Shared {
         self.release_references(before);
     }
 
-    /// Forgets the nodes of the graphs and captures that `is_gone` selects, and releases their
-    /// references.
+    /// Forgets the nodes of a graph or of a capture, and releases its references.
+    pub(super) fn forget_graph(&mut self, graph: &Key) {
+        let gone = self.graphs.all.remove(graph);
+        self.release_references(gone);
+    }
+
+    /// Like [`Self::forget_graph`], for all that `is_gone` selects.
     pub(super) fn forget_graphs(&mut self, is_gone: impl Fn(&Key) -> bool) {
         let graphs = &mut self.graphs.all;
         let gone: Vec<_> = graphs.extract_if(|known, _| is_gone(known)).collect();

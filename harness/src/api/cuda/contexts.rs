@@ -7,7 +7,7 @@
 //!
 //! Once a green context has been converted, it can be current like any other context. Resources
 //! created in it outlive it: a stream has to be destroyed explicitly, with a driver of CUDA 13.0 before
-//! the green context, and everything else belongs to the primary context of its device.
+//! the green context, and everything else ends with the primary context of its device.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -27,7 +27,8 @@ thread_local! {
 /// A live context. A green context is listed even before it is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context {
-    /// The handle; 0 for a green context that has not been converted.
+    /// The handle; 0 for a green context that has not been converted, and for a primary context that
+    /// only a green one has retained so far.
     pub(super) handle: u64,
     pub(super) uid: ContextUid,
     /// The context whose end is also the end of resources created in this one; 0 if unknown.
@@ -51,6 +52,20 @@ impl Context {
         is_primary: false,
         is_reported: false,
     };
+
+    fn is_primary_at(&self, place: Place) -> bool {
+        self.is_primary && self.place == place
+    }
+
+    /// Returns the event that makes the context known to the ledger, unless it was returned before.
+    fn report(&mut self) -> Option<Event> {
+        let is_reported = std::mem::replace(&mut self.is_reported, true);
+        (!is_reported).then_some(Event::ContextCreated {
+            context: self.uid,
+            handle: self.handle,
+            place: self.place,
+        })
+    }
 
     /// Returns the number of the context in the ledger, if the ledger knows it.
     pub(super) fn reported(self) -> Option<ContextUid> {
@@ -95,7 +110,7 @@ impl Contexts {
     ) -> &'a mut Context {
         let index = known.iter().position(which).unwrap_or_else(|| {
             let uid = ContextUid(self.changed());
-            // Resources created in a green context belong to its device's primary context.
+            // What is created in a green context does not end with it.
             let owner = if new.green == 0 { uid } else { ContextUid(0) };
             known.push(Context { uid, owner, ..new });
             known.len() - 1
@@ -125,15 +140,39 @@ impl Contexts {
             is_primary,
             ..Context::NONE
         };
-        self.get_or_add(&mut known, |context| context.handle == handle, new);
+        self.add(&mut known, new);
         self.placed(&known, place);
     }
 
-    pub(super) fn green_created(&self, green: u64, place: Place) {
+    /// Returns the context with the handle of `new`, adding `new` if it is unknown. A primary context
+    /// may already be known without its handle.
+    fn add<'a>(&self, known: &'a mut Vec<Context>, new: Context) -> &'a mut Context {
+        let is_known = known.iter().any(|it| it.handle == new.handle);
+        let is_it = |it: &Context| match is_known {
+            true => it.handle == new.handle,
+            false => new.is_primary && it.is_primary_at(new.place) && it.handle == 0,
+        };
+        let context = self.get_or_add(known, is_it, new);
+        context.handle = new.handle;
+        context
+    }
+
+    /// Records that a green context was created, which retains the primary context of its device.
+    /// Returns the creation event of that context, if the ledger does not know it yet.
+    pub(super) fn green_created(&self, green: u64, place: Place) -> Option<Event> {
         let mut known = self.lock();
-        self.green(&mut known, green).place = place;
+        let new = Context {
+            place,
+            is_primary: true,
+            ..Context::NONE
+        };
+        let primary = self.get_or_add(&mut known, |it| it.is_primary_at(place), new);
+        let (owner, created) = (primary.uid, primary.report());
+        let created_green = self.green(&mut known, green);
+        (created_green.place, created_green.owner) = (place, owner);
         self.placed(&known, place);
         self.changed();
+        created
     }
 
     /// Records that a green context was converted to a context that can be current.
@@ -183,14 +222,15 @@ impl Contexts {
             ..Context::NONE
         };
         let mut known = self.lock();
-        let context = self.get_or_add(&mut known, is_it, new);
+        let primary = known.iter().find(|it| it.is_primary_at(place));
+        let primary = primary.map(|primary| primary.uid);
+        let context = self.add(&mut known, new);
         context.place = place;
-        let created = (!context.is_reported).then_some(Event::ContextCreated {
-            context: context.uid,
-            handle,
-            place,
-        });
-        context.is_reported = true;
+        if context.green != 0 && context.owner == ContextUid(0) {
+            // The creation of this green context was not intercepted.
+            context.owner = primary.unwrap_or(context.owner);
+        }
+        let created = context.report();
         let context = *context;
         self.placed(&known, place);
         (context, created)
@@ -215,6 +255,12 @@ impl Contexts {
         {
             self.are_of_several_devices.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Removes and returns a primary context of `place`, which has ended. There may be several: a
+    /// green context that was first seen as the context of a stream was taken for one.
+    pub(super) fn end_primary(&self, place: Place) -> Option<Context> {
+        self.end(|context| context.is_primary_at(place))
     }
 
     /// Removes and returns a context that is about to end or has ended; `None` if it is unknown.

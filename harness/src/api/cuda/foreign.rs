@@ -61,6 +61,11 @@ pub(super) fn of_levels<T: Number>(pointer: Pointer<T>, levels: u32) -> Argument
 }
 
 impl Argument {
+    /// Whether the caller passed null.
+    pub(super) fn is_null(self) -> bool {
+        matches!(self, Self::Behind(at, ..) if at.0.is_null())
+    }
+
     /// Returns the number; `None` if the caller passed null.
     ///
     /// # Safety

@@ -69,8 +69,9 @@ impl Listener<'_> {
         let is_active = || self.driver?.primary_is_active(place.cuda_ordinal()?).ok();
         // A reset ends the context, no matter who holds it.
         if cause == ContextEnd::Reset || is_active() == Some(false) {
-            let ended = self.contexts.end(|it| it.place == place && it.is_primary);
-            self.context_ended(ended.and_then(Context::reported), cause);
+            while let Some(ended) = self.contexts.end_primary(place) {
+                self.context_ended(ended.reported(), cause);
+            }
         }
     }
 

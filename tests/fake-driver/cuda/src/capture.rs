@@ -262,7 +262,9 @@ fn end(stream: Handle, graph_out: Out<Handle>) -> Result<(), Error> {
         graph_out.offer(0);
         return Err(error);
     }
-    graph_out.put(capture.graph)
+    // The driver accepts null, and keeps the graph.
+    graph_out.offer(capture.graph);
+    Ok(())
 }
 
 fn status(driver: &Driver, stream: Handle) -> Result<(u32, u64, Handle), Error> {

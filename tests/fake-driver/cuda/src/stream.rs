@@ -136,7 +136,10 @@ api! {
     }
 
     cuStreamGetCtx, cuStreamGetCtx_ptsz fn(stream: Handle, context: Out<Handle>) {
-        context.put(driver()?.context_of_stream(stream)?)
+        let driver = driver()?;
+        let of_stream = driver.context_of_stream(stream)?;
+        let green = driver.streams.get(stream).and_then(|stream| stream.green);
+        context.put(green.unwrap_or(of_stream))
     }
 
     cuStreamGetFlags, cuStreamGetFlags_ptsz fn(stream: Handle, flags: Out<u32>) {

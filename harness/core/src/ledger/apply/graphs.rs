@@ -58,10 +58,14 @@ impl Ledger {
             Some(graph) => shared.graphs.moved(&from, graph),
             // The capture's graph is gone, and its handle may soon name another graph. Graphs
             // without a record are kept only while captures are in progress.
-            None => shared.forget_graphs(|known| {
-                let is_captured = !known.space.is_graph() || self.table.get(known).is_none();
-                *known == from || (is_last && is_captured)
-            }),
+            None => {
+                shared.forget_graph(&from);
+                if is_last {
+                    shared.forget_graphs(|known| {
+                        !known.space.is_graph() || self.table.get(known).is_none()
+                    });
+                }
+            }
         });
     }
 

@@ -15,7 +15,7 @@ fn created(context: Context) -> Option<Event> {
 }
 
 fn primary_ending(contexts: &Contexts, place: Place) -> Option<Context> {
-    contexts.end(|it| it.place == place && it.is_primary)
+    contexts.end_primary(place)
 }
 
 /// Stands for the query for a place that is already known, which must not be made.
@@ -103,7 +103,32 @@ fn a_context_that_was_never_current_is_not_reported() {
 }
 
 #[test]
-fn objects_of_a_green_context_do_not_end_with_it() {
+fn objects_of_a_green_context_end_with_the_primary_one_that_it_retains() {
+    let contexts = Contexts::new();
+    let place = Place::cuda(1);
+    let owner = contexts.green_created(0x6e, place);
+    contexts.converted(0x6e, 0xc1);
+    let (green, _) = contexts.seen(0xc1, known);
+    assert_eq!(
+        owner,
+        Some(Event::ContextCreated {
+            context: green.owner,
+            handle: 0,
+            place,
+        })
+    );
+    // The program retains the same context for itself.
+    contexts.created(0xc0, place, true);
+    let (primary, reported) = contexts.seen(0xc0, known);
+    assert_eq!((primary.uid, reported), (green.owner, None));
+    assert_eq!(contexts.green_created(0x6f, place), None);
+    assert_eq!(contexts.end(|it| it.green == 0x6e), Some(green));
+    assert_eq!(primary_ending(&contexts, place), Some(primary));
+    assert_eq!(primary_ending(&contexts, place), None);
+}
+
+#[test]
+fn objects_of_an_unknown_green_context_do_not_end_with_it() {
     let contexts = Contexts::new();
     let place = Place::cuda(1);
     contexts.converted(0x6e, 0xc1);

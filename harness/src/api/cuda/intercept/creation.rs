@@ -24,7 +24,7 @@ const WRONG_THREAD: CuResult = 908;
 impl Intercepted<Option<Key>> for Creates {
     unsafe fn began(&self, listener: &Listener<'_>, captured: &mut Option<Key>) {
         // SAFETY: the caller upholds the contract.
-        *captured = unsafe { listener.captured(self.stream) };
+        *captured = unsafe { listener.captured(self.stream.or(self.loses_capture())) };
     }
 
     unsafe fn ended(&self, listener: &Listener<'_>, captured: &Option<Key>, error: CuResult) {
@@ -35,6 +35,14 @@ impl Intercepted<Option<Key>> for Creates {
                 _ => listener.creation_failed(self, error),
             }
         }
+    }
+}
+
+impl Creates {
+    /// Returns the stream whose capture ends without telling the program its graph, because it passed
+    /// null. The graph exists nevertheless, and nothing can destroy it.
+    fn loses_capture(&self) -> Option<u64> {
+        self.ends_capture.filter(|_| self.identity.is_null())
     }
 }
 
@@ -66,6 +74,10 @@ impl Listener<'_> {
         // `None` means that nothing was created: the caller passed null for the result, or the
         // driver returned null. SAFETY: the call has returned success.
         let made = unsafe { create.identity.read() }.and_then(|it| key(create.space, it));
+        let (made, captured) = match create.loses_capture() {
+            Some(_) => (captured.filter(|it| it.space == create.space), None),
+            None => (made, captured),
+        };
         let added_to = match create.ends_capture {
             Some(stream) => self.capture_ended(stream, made),
             None => 0,
@@ -76,6 +88,12 @@ impl Listener<'_> {
         };
         if matches!(create.kind, Kind::Context | Kind::GreenContext) {
             self.context_created(create, key);
+        }
+        let is_copy = create.copies.is_some() || create.ends_capture.is_some();
+        if create.kind == Kind::GraphHandle && !is_copy {
+            // An earlier graph with this handle may have ended without a call, as that of a
+            // conditional node does.
+            self.forget_nodes(key);
         }
         let context = self.current();
         let key = numbered::created(key, context.uid);
@@ -115,7 +133,11 @@ impl Listener<'_> {
             return;
         };
         match create.kind {
-            Kind::GreenContext => self.contexts.green_created(key.value(), place_of(device)),
+            Kind::GreenContext => {
+                if let Some(primary) = self.contexts.green_created(key.value(), place_of(device)) {
+                    self.report(primary);
+                }
+            }
             _ => self.contexts.created(key.value(), place_of(device), false),
         }
     }
@@ -172,6 +194,8 @@ impl Listener<'_> {
         // A new context does not belong to the context that was current when it was created, and
         // must not end with it.
         let is_another = create.kind == Kind::Context && current.handle != key.value();
+        // Other resources end with the primary context that the green one is a part of.
+        let is_of_green = create.kind == Kind::Stream && current.green != 0;
         let place = elsewhere.unwrap_or(place);
         // Memory from an explicit pool is at the place of the pool, which the ledger knows.
         let is_in_context = place == Place::UNKNOWN && create.pool == 0;
@@ -182,7 +206,7 @@ impl Listener<'_> {
             place: if is_in_context { current.place } else { place },
             // SAFETY: the call has returned success.
             bytes: unsafe { self.bytes(create, key.value(), 0) },
-            context: if is_another || create.outlives_context {
+            context: if is_another || is_of_green || create.outlives_context {
                 ContextUid::default()
             } else {
                 current.owner

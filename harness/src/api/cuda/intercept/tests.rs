@@ -9,6 +9,7 @@ use super::super::call::{
 use super::super::contexts::{Contexts, forget};
 use super::super::foreign::{ArrayDescriptor3D, In, Node, Out, Properties};
 use super::{Intercepted, Listener};
+use crate::api::pointer::Pointer;
 use crate::device::captures;
 use crate::device::driver::Driver;
 use crate::ledger::event::{ContextEnd, Creation, Event, Space};
@@ -435,19 +436,24 @@ fn a_primary_context_ends_with_its_last_release_or_a_reset() {
 }
 
 #[test]
-fn nothing_that_is_created_in_a_green_context_ends_with_it() {
+fn what_is_created_in_a_green_context_ends_with_the_primary_one() {
     let scene = Scene::new();
+    scene.call(Call::RetainsPrimary(Out::at(&0xc0_u64), 0));
     let (green, converted) = (0x96ee, 0xc07e);
     scene.call(handle(Kind::GreenContext, Out::at(&green)).at(At::Device(0)));
     scene.call(Call::ConvertsGreen(Out::at(&converted), green));
     scene.current.set(converted);
     scene.call(device(Kind::Linear, Out::at(&0x3000_u64), 64));
     scene.call(handle(Kind::Stream, Out::at(&0x4000)));
-    assert_eq!(scene.ledger.contexts.all().len(), 1);
+    assert_eq!(scene.ledger.contexts.all().len(), 2);
+    scene.primary_is_active.set(true);
     scene.call(destroys(Kind::GreenContext, green));
     assert_eq!(scene.kinds(), [Kind::Linear, Kind::Stream]);
-    assert_eq!(scene.ledger.contexts.all(), []);
     assert_eq!(scene.anomalies(), []);
+    scene.primary_is_active.set(false);
+    scene.call(Call::ReleasesPrimary(0, ContextEnd::LastRelease));
+    assert_eq!(scene.kinds(), [Kind::Stream]);
+    assert_eq!(scene.ledger.contexts.all(), []);
 }
 
 #[test]
@@ -575,6 +581,17 @@ fn a_graph_that_is_captured_again_allocates_once() {
     launch(&scene, exec);
     assert_eq!(scene.graph_memory(), [(0x2000, 64)]);
     assert_eq!(scene.anomalies(), []);
+}
+
+/// The driver accepts null, and keeps a graph that nothing can destroy.
+#[test]
+fn a_captured_graph_that_the_program_does_not_get_is_left() {
+    let scene = Scene::new();
+    let (stream, graph) = (0xca97_0012, 0x71);
+    begin_capture(&scene, stream, 0);
+    scene.captured.set(Some(graph));
+    scene.call(captured(stream, Pointer(std::ptr::null())));
+    assert_eq!(scene.kinds(), [Kind::GraphHandle]);
 }
 
 #[test]
