@@ -261,7 +261,7 @@ fn no_entry_is_called_unmatched_if_a_check_did_not_end() {
         "{reported:?}"
     );
     assert!(
-        reported.stderr.contains("unused entries of"),
+        reported.stderr.contains("unused entries in"),
         "{reported:?}"
     );
 }
