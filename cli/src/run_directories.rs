@@ -32,10 +32,12 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
     })
 }
 
-/// Returns the directories of the runs in `base`, the newest first.
+/// Returns the directories of the runs in `base`, the newest first. A run that a command has set
+/// aside, in a hidden directory, is not one of them.
 pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let mut runs: Vec<(SystemTime, PathBuf)> = entries
+        .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
         .map(|entry| entry.path())
         .filter_map(|directory| Some((written(&jsonl_in(&directory).ok()?)?, directory)))
         .collect();

@@ -50,7 +50,7 @@ impl Session {
         let named = match name.unwrap_or(&variable) {
             "" => None,
             name => Some(NamedRun::begin(&runs, name).map_err(|why| {
-                Failure::usage(format!("{name} is not a valid name for a run: {why}"))
+                Failure::usage(format!("the run cannot be called {name}: {why}"))
             })?),
         };
         let name = match &named {

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::path::{self, Path, PathBuf};
+use std::path::{self, Component, Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -39,10 +39,19 @@ pub(crate) fn set_manifest(manifest: &Path) {
 /// Returns the directory that decides which package and which configuration file is meant: that of
 /// the manifest that cargo's arguments name, or the working directory.
 fn starting_directory() -> io::Result<PathBuf> {
-    match MANIFEST.get().and_then(|manifest| manifest.parent()) {
-        Some(directory) => path::absolute(directory),
-        None => env::current_dir(),
+    let Some(manifest) = MANIFEST.get() else {
+        return env::current_dir();
+    };
+    let mut directory = PathBuf::new();
+    // The workspace's root has no `..`, because cargo removes it in the same way.
+    for part in path::absolute(manifest)?.components() {
+        match part {
+            Component::ParentDir => _ = directory.pop(),
+            part => directory.push(part),
+        }
     }
+    directory.pop();
+    Ok(directory)
 }
 
 impl Workspace {

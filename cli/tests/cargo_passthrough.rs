@@ -396,16 +396,22 @@ fn the_manifest_that_cargo_gets_names_the_workspace() {
         "[run]\nstrict = maybe\n",
     )
     .expect("a file");
-    let manifest = format!("--manifest-path={}", manifest.display());
-    let mut command = with_cargo(directory.path(), "gives_back", 0);
-    let ended = call(
-        command
-            .args(["test", &manifest])
-            .current_dir(directory.path())
-            .env_remove("GPU_LEAK_CHECK_OUTPUT"),
-    );
-    assert!(ended.stderr.contains("gpu-leak-check.toml:2"), "{ended:?}");
-    assert!(!ended.stderr.contains("not a cargo workspace"), "{ended:?}");
+    let absolute = manifest.to_str().expect("text");
+    for (here, manifest) in [
+        (directory.path(), absolute),
+        (&package, "Cargo.toml"),
+        (&package.join("src"), "../Cargo.toml"),
+    ] {
+        let mut command = with_cargo(directory.path(), "gives_back", 0);
+        let ended = call(
+            command
+                .args(["test", "--manifest-path", manifest])
+                .current_dir(here)
+                .env_remove("GPU_LEAK_CHECK_OUTPUT"),
+        );
+        assert!(ended.stderr.contains("gpu-leak-check.toml:2"), "{ended:?}");
+        assert!(!ended.stderr.contains("not a cargo workspace"), "{ended:?}");
+    }
 }
 
 #[test]

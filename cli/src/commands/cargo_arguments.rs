@@ -1,6 +1,6 @@
 //! What the arguments that are passed through to cargo mean for the judgement of the run.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
@@ -48,6 +48,9 @@ const WITH_VALUE: [&str; 11] = [
     "--config",
 ];
 
+/// Options with a value that select what runs.
+const NAMING: [&str; 4] = ["--bin", "--example", "--package", "-p"];
+
 /// The arguments of one of cargo's subcommands.
 pub(super) struct CargoArguments<'a> {
     pub(super) subcommand: &'a str,
@@ -59,17 +62,32 @@ impl CargoArguments<'_> {
         self.words.iter().any(|it| it == word)
     }
 
+    /// Returns the words that are cargo's own. With `run`, the program's arguments begin with the first
+    /// word that is neither an option nor the value of one.
+    fn cargos(&self) -> impl Iterator<Item = &str> {
+        let words = self
+            .words
+            .iter()
+            .map(|word| word.to_str().unwrap_or_default());
+        let is_run = self.subcommand == "run";
+        let mut is_value = false;
+        words.take_while(move |word| {
+            let is_end = *word == "--" || (is_run && !is_value && !word.starts_with('-'));
+            is_value = WITH_VALUE.contains(word) || NAMING.contains(word);
+            !is_end
+        })
+    }
+
     /// Returns the value of `--manifest-path`.
     pub(super) fn manifest(&self) -> Option<&Path> {
-        let mut words = self.words.iter().take_while(|word| *word != "--");
-        let value: &OsStr = loop {
+        let mut words = self.cargos();
+        let value = loop {
             let word = words.next()?;
             if word == "--manifest-path" {
                 break words.next()?;
             }
-            let written = word.to_str().unwrap_or_default();
-            if let Some(value) = written.strip_prefix("--manifest-path=") {
-                break value.as_ref();
+            if let Some(value) = word.strip_prefix("--manifest-path=") {
+                break value;
             }
         };
         Some(Path::new(value))
@@ -78,11 +96,12 @@ impl CargoArguments<'_> {
     /// Whether cargo only compiles or lists tests, or prints help.
     pub(super) fn start_no_test(&self) -> bool {
         let first = self.words.first().and_then(|word| word.to_str());
-        ["--no-run", "--list", "--help", "-h"]
-            .iter()
-            .any(|it| self.has(it))
-            || (self.subcommand == "nextest"
-                && matches!(first, Some("list" | "archive" | "show-config")))
+        let mut cargos = self.cargos();
+        match self.subcommand {
+            "nextest" if matches!(first, Some("list" | "archive" | "show-config")) => true,
+            "test" | "bench" if self.has("--list") => true,
+            _ => cargos.any(|word| matches!(word, "--no-run" | "--help" | "-h")),
+        }
     }
 
     /// Whether only part of the suite of `workspace` runs: the arguments select packages, programs
@@ -179,6 +198,9 @@ mod tests {
         assert_eq!(manifest("--lib --manifest-path gpu/Cargo.toml"), named);
         assert_eq!(manifest("--manifest-path=gpu/Cargo.toml --lib"), named);
         assert_eq!(manifest("-- --manifest-path=gpu/Cargo.toml"), None);
+        let run = |words| with("run", words, |it| it.manifest().map(Path::to_owned));
+        assert_eq!(run("-p tool --manifest-path gpu/Cargo.toml"), named);
+        assert_eq!(run("tool --manifest-path gpu/Cargo.toml"), None);
     }
 
     #[test]
@@ -191,6 +213,8 @@ mod tests {
             ("nextest", "run", false),
             ("nextest", "run list", false),
             ("test", "list", false),
+            ("run", "-- --list -h", false),
+            ("run", "serve --help", false),
         ] {
             let found = with(subcommand, words, |it| it.start_no_test());
             assert_eq!(found, starts_none, "{subcommand} {words}");

@@ -1,13 +1,16 @@
 //! Visits the program and its libraries, as the loader lists them.
 #![expect(unsafe_code, reason = "calls the loader's C functions")]
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use std::{ptr, slice, thread};
+
+use crate::glibc::uncancelled;
 
 /// Calls `visit` for the program and for each library until it returns false. No library is loaded
 /// or unloaded during the call.
@@ -30,15 +33,20 @@ pub fn visit_objects<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
     }
 }
 
-/// The ID of the thread that visits objects or forks, or 0.
-static BUSY: AtomicI32 = AtomicI32::new(0);
+/// How many visits are in progress.
+static VISITS: AtomicU32 = AtomicU32::new(0);
+/// Whether a thread is forking.
+static IS_FORKING: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// How many of the visits are this thread's: one may be inside another.
+    static OWN_VISITS: Cell<u32> = const { Cell::new(0) };
+}
 
 /// A visit, during which no other thread forks. The loader's lock for visits would stay locked in
-/// the child, and the child would wait forever when it opens a library.
-struct Visit {
-    /// Whether this is not inside another visit or a fork.
-    is_outermost: bool,
-}
+/// the child, and the child would wait forever when it opens a library. Visits do not wait for each
+/// other, because a thread may hold that lock while it begins one.
+struct Visit;
 
 impl Visit {
     fn begin() -> Self {
@@ -47,46 +55,51 @@ impl Visit {
         IS_SET.call_once(|| unsafe {
             libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child));
         });
-        // SAFETY: the call only returns the thread's ID.
-        let thread = unsafe { libc::gettid() };
-        while let Err(busy) = BUSY.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed)
-        {
-            if busy == thread {
-                return Self {
-                    is_outermost: false,
-                };
+        loop {
+            VISITS.fetch_add(1, Ordering::SeqCst);
+            if OWN_VISITS.get() > 0 || !IS_FORKING.load(Ordering::SeqCst) {
+                OWN_VISITS.set(OWN_VISITS.get() + 1);
+                return Self;
             }
-            // Yielding would not let a thread of lower priority continue.
-            thread::sleep(Duration::from_micros(50));
+            VISITS.fetch_sub(1, Ordering::SeqCst);
+            pause();
         }
-        Self { is_outermost: true }
     }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        if self.is_outermost {
-            BUSY.store(0, Ordering::Release);
-        }
+        OWN_VISITS.set(OWN_VISITS.get() - 1);
+        VISITS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Whether the fork in progress set [`BUSY`]. Only the thread that `BUSY` names uses this.
-static FORK_IS_OUTERMOST: AtomicBool = AtomicBool::new(false);
+/// Waits for a moment. Yielding would not let a thread of lower priority continue.
+fn pause() {
+    uncancelled(|| thread::sleep(Duration::from_micros(50)));
+}
 
+/// Waits until no other thread is forking or visiting.
 extern "C" fn before_fork() {
-    let visit = ManuallyDrop::new(Visit::begin());
-    FORK_IS_OUTERMOST.store(visit.is_outermost, Ordering::Relaxed);
+    let others = || VISITS.load(Ordering::SeqCst) != OWN_VISITS.get();
+    loop {
+        if !others() && !IS_FORKING.swap(true, Ordering::SeqCst) {
+            if !others() {
+                return;
+            }
+            IS_FORKING.store(false, Ordering::SeqCst);
+        }
+        pause();
+    }
 }
 
 extern "C" fn after_fork() {
-    drop(Visit {
-        is_outermost: FORK_IS_OUTERMOST.load(Ordering::Relaxed),
-    });
+    IS_FORKING.store(false, Ordering::SeqCst);
 }
 
 extern "C" fn in_child() {
-    BUSY.store(0, Ordering::Relaxed);
+    VISITS.store(OWN_VISITS.get(), Ordering::SeqCst);
+    after_fork();
 }
 
 /// Returns how many libraries have been loaded and unloaded since the process began.
@@ -148,7 +161,8 @@ pub fn while_open<T>(name: &CStr, body: impl FnOnce(*mut c_void) -> T) -> Option
     Some(answer)
 }
 
-#[cfg(all(test, target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
+#[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
@@ -185,7 +199,7 @@ mod tests {
         unsafe {
             let child = libc::fork();
             if child == 0 {
-                libc::alarm(2);
+                libc::alarm(60);
                 let library = libc::dlopen(c"libanl.so.1".as_ptr(), libc::RTLD_NOW);
                 libc::_exit(i32::from(library.is_null()));
             }

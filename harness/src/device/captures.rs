@@ -61,6 +61,13 @@ pub(crate) fn ended_with(context: ContextUid) -> Vec<u64> {
     })
 }
 
+/// Returns the streams of the captures that began in `context`.
+pub(crate) fn streams_of(context: ContextUid) -> Vec<u64> {
+    let captures = locked(&CAPTURES);
+    let of_context = captures.iter().filter(|it| it.context == context);
+    of_context.map(|it| it.stream).collect()
+}
+
 /// Whether a capture is in progress.
 pub(crate) fn active() -> bool {
     COUNT.load(Ordering::Acquire) > 0

@@ -8,7 +8,7 @@ use super::captures;
 use super::driver::{self, Driver, NOT_FOUND};
 use super::exclusion::{CONTEXT_EXCLUSION, STREAM_EXCLUSION};
 use crate::judge::ContextError;
-use crate::ledger::event::CuResult;
+use crate::ledger::event::{ContextUid, CuResult};
 use crate::ledger::{self, ContextEntry, Kind, Record};
 use crate::recursion_guard::quiet;
 
@@ -40,7 +40,8 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
             break;
         };
         let is_same = |it: &ContextEntry| it.uid == context.uid;
-        if !ledger::live().contexts.all().iter().any(is_same) {
+        // The program has not used a primary context without a handle by itself.
+        if context.handle == 0 || !ledger::live().contexts.all().iter().any(is_same) {
             continue;
         }
         let wait = || {
@@ -85,8 +86,10 @@ fn synchronise_streams(
     context: &ContextEntry,
     own: impl Fn(&Record) -> bool,
 ) -> Result<(), CuResult> {
+    // The streams of green contexts belong to no context.
+    let contexts = [context.uid, ContextUid::default()];
     let streams = ledger::live().select(|record| {
-        record.made.kind == Kind::Stream && record.made.context == context.uid && own(record)
+        record.made.kind == Kind::Stream && contexts.contains(&record.made.context) && own(record)
     });
     for stream in streams {
         let (key, handle) = (&stream.made.key, stream.made.key.value());

@@ -1,9 +1,11 @@
 //! The directory that the processes of one run share, and the removal of the directories of old
 //! runs.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process;
 use std::time::SystemTime;
 
 use super::run_file::{SNAPSHOT, parse};
@@ -56,6 +58,8 @@ impl RunDirectory {
         let mut others: Vec<(SystemTime, PathBuf)> = entries
             .flatten()
             .filter(|entry| entry.file_name() != self.run.as_str() && is_run(&entry.path()))
+            // A command has set this run aside, and will remove it.
+            .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
         others.sort_by(|(left, _), (right, _)| right.cmp(left));
@@ -110,11 +114,14 @@ impl NamedRun {
         let name = file_name(name);
         let run = Self {
             directory: base.join(&name),
-            earlier: base.join(format!(".{name}-earlier")),
+            earlier: base.join(format!("{}{}", aside(&name), process::id())),
             name,
         };
         // A command that was killed left its earlier run there.
-        run.end();
+        let left = fs::read_dir(base).into_iter().flatten().flatten();
+        for left in left.filter(|it| is_left_aside(&it.file_name(), &run.name)) {
+            run.end(&left.path());
+        }
         let is_run = is_run(&run.directory);
         let mut files = fs::read_dir(&run.directory).into_iter().flatten().flatten();
         if files.any(|file| !is_run || !is_written_by_us(&file.path())) {
@@ -130,28 +137,44 @@ impl NamedRun {
                      name, or wait until it has ended",
                 ));
             }
-            fs::rename(&run.directory, &run.earlier)?;
+            fs::rename(&run.directory, &run.earlier).map_err(|why| {
+                let shown = run.directory.display();
+                io::Error::other(format!("cannot set the earlier run {shown} aside: {why}"))
+            })?;
         }
         Ok(run)
     }
 
-    /// Removes the earlier run, or puts it back if there is no new one.
-    fn end(&self) {
-        if !is_run(&self.earlier) {
+    /// Removes the run that was set aside at `earlier`, or puts it back if there is no new one.
+    fn end(&self, earlier: &Path) {
+        if !is_run(earlier) {
             return;
         }
         if self.directory.exists() {
-            remove(&self.earlier);
+            remove(earlier);
         } else {
             // After an error, the earlier run can still be found beside its place.
-            let _ = fs::rename(&self.earlier, &self.directory);
+            let _ = fs::rename(earlier, &self.directory);
         }
     }
 }
 
+/// Returns the beginning of the names of directories to which commands set a run aside. The process
+/// ID of the command follows.
+fn aside(name: &str) -> String {
+    format!(".{name}-earlier-")
+}
+
+/// Whether a command that no longer runs has set the run `name` aside in this directory.
+fn is_left_aside(directory: &OsStr, name: &str) -> bool {
+    let directory = directory.to_string_lossy();
+    let process = directory.strip_prefix(&aside(name));
+    process.is_some_and(|id| id.parse::<u32>().is_ok() && !Path::new("/proc").join(id).exists())
+}
+
 impl Drop for NamedRun {
     fn drop(&mut self) {
-        self.end();
+        self.end(&self.earlier);
     }
 }
 

@@ -30,8 +30,8 @@ pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> ExitResult<()> {
             Failure::usage("the path of this executable is not valid UTF-8, which cargo requires")
         })?;
     let variable = variable();
-    let of_variable = env::var_os(&variable).map(|_| variable);
-    let replaced = of_variable.map_or_else(configured, |variable| Ok(Some(variable)))?;
+    let configured = configured()?;
+    let replaced = env::var_os(&variable).map(|_| variable).or(configured);
     if let Some(place) = replaced {
         say(format_args!(
             "note: the runner in {place} is not used, because `--every-test` starts each test itself"
@@ -52,8 +52,10 @@ fn variable() -> String {
     format!("CARGO_TARGET_{target}_RUNNER")
 }
 
-/// Returns the first of cargo's configuration files that has a runner for the target.
+/// Returns the first of cargo's configuration files that has a runner for the target. A runner under
+/// `cfg(…)` may be one for another target.
 fn configured() -> ExitResult<Option<String>> {
+    let mut configured = None;
     for file in configuration_files() {
         let text = fs::read_to_string(&file).unwrap_or_default();
         // cargo reports a file that it cannot parse.
@@ -61,26 +63,24 @@ fn configured() -> ExitResult<Option<String>> {
             continue;
         };
         let targets = parsed.get("target").and_then(Item::as_table_like);
-        let is_meant = |key: &str| key == TARGET || key.starts_with("cfg(");
-        let mut of_targets = targets.into_iter().flat_map(|all| all.iter());
-        let runner = of_targets.find_map(|(key, target)| {
-            let runner = target.get("runner").filter(|_| is_meant(key))?;
-            Some((key, runner))
-        });
-        let shown = file.display().to_string();
-        match runner {
-            Some((TARGET, runner)) if runner.is_str() => {
+        for (key, target) in targets.into_iter().flat_map(|all| all.iter()) {
+            let Some(runner) = target.get("runner") else {
+                continue;
+            };
+            let shown = file.display().to_string();
+            if key == TARGET && runner.is_str() {
                 return Err(Failure::usage(format!(
                     "cargo cannot replace the runner in {shown}, as `--every-test` requires, \
                      because it is a string: write it as an array, such as runner = [\"sudo\", \
                      \"-E\"]. It will not be used, because `--every-test` starts each test itself"
                 )));
             }
-            Some(_) => return Ok(Some(shown)),
-            None => {}
+            if key == TARGET || key.starts_with("cfg(") {
+                configured.get_or_insert(shown);
+            }
         }
     }
-    Ok(None)
+    Ok(configured)
 }
 
 /// Returns the places of cargo's

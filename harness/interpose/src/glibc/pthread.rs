@@ -107,14 +107,13 @@ const DRIVERS: [&str; 7] = [
 ///
 /// The objects are visited rather than asked for by `dladdr`, which would wait for constructors: the
 /// loader holds a lock while it calls them. Most threads of a process begin with one of a few
-/// functions, so what is known about these is kept: a visit takes another lock, and if a thread
-/// forks the process in the meantime, that lock stays locked in the child.
+/// functions, so what is known about these is kept: a visit takes a lock of the loader.
 fn is_drivers(routine: Routine) -> bool {
     static NOT_DRIVERS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
     let address = routine as usize;
     let known = &NOT_DRIVERS[address / 16 % NOT_DRIVERS.len()];
-    // In a forked child, nothing is counted, and the lock may be locked.
+    // In a forked child, nothing is counted.
     if known.load(Ordering::Relaxed) == address || live::is_forked() {
         return false;
     }

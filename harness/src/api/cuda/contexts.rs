@@ -153,7 +153,11 @@ impl Contexts {
             false => new.is_primary && it.is_primary_at(new.place) && it.handle == 0,
         };
         let context = self.get_or_add(known, is_it, new);
-        context.handle = new.handle;
+        if context.handle != new.handle {
+            context.handle = new.handle;
+            // The ledger has to learn the handle.
+            context.is_reported = false;
+        }
         context
     }
 

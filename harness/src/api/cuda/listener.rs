@@ -48,6 +48,16 @@ impl Listener<'_> {
     /// Reports the end of a green context and of the context to which it was converted. Also
     /// reports the end of its device's primary context, if nothing else held that context.
     pub(super) fn green_ended(&self, green: u64) {
+        // The captures on its streams end. These streams belong to no context, so the driver is asked.
+        for stream in captures::streams_of(ContextUid::default()) {
+            // SAFETY: the capture that the program has begun keeps the stream live.
+            let asked = self
+                .driver
+                .map(|it| unsafe { it.stream_is_capturing(stream) });
+            if asked.is_some_and(|asked| asked.is_err()) {
+                self.capture_ended(stream, None);
+            }
+        }
         if let Some(green) = self.contexts.end(|it| it.green == green) {
             self.context_ended(Some(green.uid), ContextEnd::Destroyed);
             self.primary_ended(green.place, ContextEnd::Destroyed);

@@ -350,11 +350,21 @@ fn threads_of_ended_checks(earlier: &[ScopeId]) -> Vec<(i32, Option<u64>)> {
     }
     let threads = threads::marked_threads().into_iter();
     let left = threads.filter(|thread| {
-        let scope = u32::try_from(thread.token).unwrap_or_default();
-        thread.token != 0 && is_of_an_ended_check(ScopeId(scope), earlier)
+        // The token of a driver's own thread is no scope.
+        let scope = u32::try_from(thread.token).ok().filter(|scope| *scope != 0);
+        scope.is_some_and(|scope| is_of_an_ended_check(ScopeId(scope), earlier))
     });
-    left.map(|thread| (thread.id, time_of_waiting(thread.id)))
+    // A check may begin on such a thread, which is then its own.
+    let this = this_thread();
+    left.filter(|thread| Some(thread.id) != this)
+        .map(|thread| (thread.id, time_of_waiting(thread.id)))
         .collect()
+}
+
+/// Returns the kernel's id of this thread.
+fn this_thread() -> Option<i32> {
+    let link = fs::read_link("/proc/thread-self").ok()?;
+    link.file_name()?.to_str()?.parse().ok()
 }
 
 /// Returns for how many nanoseconds a thread that is waiting has run so far

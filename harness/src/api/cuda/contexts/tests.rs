@@ -120,7 +120,8 @@ fn objects_of_a_green_context_end_with_the_primary_one_that_it_retains() {
     // The program retains the same context for itself.
     contexts.created(0xc0, place, true);
     let (primary, reported) = contexts.seen(0xc0, known);
-    assert_eq!((primary.uid, reported), (green.owner, None));
+    assert_eq!(primary.uid, green.owner);
+    assert_eq!(reported, created(primary));
     assert_eq!(contexts.green_created(0x6f, place), None);
     assert_eq!(contexts.end(|it| it.green == 0x6e), Some(green));
     assert_eq!(primary_ending(&contexts, place), Some(primary));

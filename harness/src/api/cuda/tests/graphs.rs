@@ -154,6 +154,26 @@ fn a_child_graph_moved_into_its_parent_is_no_leak() {
 }
 
 #[test]
+fn a_capture_ends_with_the_green_context_of_its_stream() {
+    with_driver("", || {
+        watched_context();
+        let mut resource = [0_u64; 20];
+        let at = (&raw mut resource).expose_provenance() as u64;
+        assert_eq!(
+            cuda!(cuDeviceGetDevResource(0 => i32, at => u64, 1 => u32)),
+            0
+        );
+        let description = made!(cuDevResourceGenerateDesc(at => u64, 1 => u32));
+        let green = made!(cuGreenCtxCreate(description => u64, 0 => i32, 1 => u32));
+        let stream = made!(cuGreenCtxStreamCreate(green => u64, 1 => u32, 0 => i32));
+        assert_eq!(cuda!(cuStreamBeginCapture_v2(stream => u64, 0 => u32)), 0);
+        assert!(captures::active());
+        assert_eq!(cuda!(cuGreenCtxDestroy(green => u64)), 0);
+        assert!(!captures::active());
+    });
+}
+
+#[test]
 fn a_capture_ends_with_its_context() {
     with_driver("", || {
         watched_context();
