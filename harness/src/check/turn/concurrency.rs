@@ -355,8 +355,7 @@ fn threads_of_ended_checks(earlier: &[ScopeId]) -> Vec<(i32, Option<u64>)> {
         scope.is_some_and(|scope| is_of_an_ended_check(ScopeId(scope), earlier))
     });
     // A check may begin on such a thread, which is then its own.
-    let this = this_thread();
-    left.filter(|thread| Some(thread.id) != this)
+    left.filter(|thread| Some(thread.id) != this_thread())
         .map(|thread| (thread.id, time_of_waiting(thread.id)))
         .collect()
 }
