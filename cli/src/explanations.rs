@@ -176,14 +176,14 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "shared",
         "An allocator has handed out more memory than before the test, and the blocks that it \
-         reports do not account for the difference. Only a total is known, which its probe reads, \
+         reports do not account for the difference. Only the total that its probe reads is known, \
          and a total does not show who allocated. It is judged if nothing but the test could run. \
          Here, another check ran at the same time, or another test or a thread that an earlier \
-         test left could run, so the difference may be a leak of this test or not. Unlike other \
-         reasons for `inconclusive`, this one does not fail a test when `CI` is set, but it does \
-         with GPU_LEAK_CHECK=require and with `cargo gpu-leak test --strict`.",
+         test left could run, so the difference may or may not be a leak of this test. Unlike \
+         other reasons for `inconclusive`, this one does not fail a test when `CI` is set, but it \
+         does with GPU_LEAK_CHECK=require and with `cargo gpu-leak test --strict`.",
         "Run the test in its own process, with #[gpu_leak_check(isolate)], nextest, or `cargo test \
-         NAME -- --exact`: the difference is then a leak or not. To run one test at a time, with \
+         NAME -- --exact`: then the difference can be judged. Running one test at a time, with \
          `cargo test -- --test-threads=1`, is enough if no test leaves a thread running. \
          Alternatively, have the allocator report its blocks (gpu_leak_check::observe): unlike a \
          total, each block has an owner.",

@@ -124,7 +124,7 @@ pub(crate) fn sum_up(
     outputs: &[Output],
 ) -> Option<Exit> {
     say("");
-    let unprinted = unwritten(print(Format::Text, Stream::Error, overview));
+    let unprinted = unwritten(print_report(Format::Text, Stream::Error, overview));
     hints.into_iter().for_each(say);
     unprinted.or(write_all(overview, outputs))
 }
@@ -135,7 +135,7 @@ pub(crate) fn sum_up(
 pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Option<Exit> {
     let written = outputs
         .iter()
-        .map(|output| write(output.format, &output.file, overview));
+        .map(|output| write_report(output.format, &output.file, overview));
     let exits: Vec<_> = written.filter_map(unwritten).collect();
     exits.first().copied()
 }
@@ -147,7 +147,11 @@ fn unwritten(written: ExitResult<()>) -> Option<Exit> {
 }
 
 /// Prints one format to `stream`.
-pub(crate) fn print(format: Format, stream: Stream, overview: &Overview<'_>) -> ExitResult<()> {
+pub(crate) fn print_report(
+    format: Format,
+    stream: Stream,
+    overview: &Overview<'_>,
+) -> ExitResult<()> {
     if format.is_binary() && stream.is_terminal() {
         return Err(Failure::usage(
             "the snapshot format is binary: write it to a file with --out, or redirect standard \
@@ -160,7 +164,7 @@ pub(crate) fn print(format: Format, stream: Stream, overview: &Overview<'_>) -> 
 }
 
 /// Writes one format to `file`.
-pub(crate) fn write(format: Format, file: &Path, overview: &Overview<'_>) -> ExitResult<()> {
+pub(crate) fn write_report(format: Format, file: &Path, overview: &Overview<'_>) -> ExitResult<()> {
     fs::write(file, rendered(format, WIDTH, overview)?)
         .map_err(|why| Failure::usage(format!("cannot write {}: {why}", file.display())))
 }

@@ -62,16 +62,18 @@ impl CargoArguments<'_> {
         self.words.iter().any(|it| it == word)
     }
 
+    /// Returns the words. One that is not valid UTF-8 is empty.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        let words = self.words.iter();
+        words.map(|word| word.to_str().unwrap_or_default())
+    }
+
     /// Returns the words that are cargo's own. With `run`, the program's arguments begin with the first
     /// word that is neither an option nor the value of one.
     fn cargos(&self) -> impl Iterator<Item = &str> {
-        let words = self
-            .words
-            .iter()
-            .map(|word| word.to_str().unwrap_or_default());
         let is_run = self.subcommand == "run";
         let mut is_value = false;
-        words.take_while(move |word| {
+        self.texts().take_while(move |word| {
             let is_end = *word == "--" || (is_run && !is_value && !word.starts_with('-'));
             is_value = WITH_VALUE.contains(word) || NAMING.contains(word);
             !is_end
@@ -90,7 +92,7 @@ impl CargoArguments<'_> {
                 break value;
             }
         };
-        Some(Path::new(value))
+        (!value.is_empty()).then(|| Path::new(value))
     }
 
     /// Whether cargo only compiles or lists tests, or prints help.
@@ -116,10 +118,7 @@ impl CargoArguments<'_> {
     }
 
     fn select_tests(&self) -> bool {
-        let mut words = self
-            .words
-            .iter()
-            .map(|word| word.to_str().unwrap_or_default());
+        let mut words = self.texts();
         while let Some(word) = words.next() {
             let name = word.split_once('=').map_or(word, |(name, _)| name);
             if WITH_VALUE.contains(&word) {

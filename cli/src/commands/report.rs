@@ -14,8 +14,8 @@ pub(crate) fn run(asked: &Report) -> ExitResult<u8> {
     let overview = Overview::of(&run);
     let denied = Denied::in_run(&overview, &asked.judging, false)?;
     match &asked.out {
-        Some(file) => session::write(asked.format, file, &overview)?,
-        None => session::print(asked.format, Stream::Output, &overview)?,
+        Some(file) => session::write_report(asked.format, file, &overview)?,
+        None => session::print_report(asked.format, Stream::Output, &overview)?,
     }
     denied.say();
     Ok(asked.judging.code(denied.exit_of(&overview)))

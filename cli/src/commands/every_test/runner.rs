@@ -29,7 +29,7 @@ pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> ExitResult<()> {
         .ok_or_else(|| {
             Failure::usage("the path of this executable is not valid UTF-8, which cargo requires")
         })?;
-    let variable = variable();
+    let variable = runner_variable();
     let configured = configured()?;
     let replaced = env::var_os(&variable).map(|_| variable).or(configured);
     if let Some(place) = replaced {
@@ -47,7 +47,7 @@ pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> ExitResult<()> {
 
 /// Returns the variable in which cargo
 /// [looks for a runner](https://doc.rust-lang.org/cargo/reference/config.html#targettriplerunner).
-fn variable() -> String {
+fn runner_variable() -> String {
     let target = TARGET.to_uppercase().replace('-', "_");
     format!("CARGO_TARGET_{target}_RUNNER")
 }

@@ -360,7 +360,8 @@ pub enum Event {
         address: u64,
     },
     /// The nodes that were added under `from` now belong to `to`, or are gone, because the capture
-    /// of a stream ended, a graph was moved into its parent, or a graph is captured again.
+    /// of a stream ended, a graph was moved into its parent, a graph is captured again, or a new
+    /// graph has the handle of an earlier one.
     NodesMoved {
         /// The stream on which the capture began, or a graph.
         from: Key,
@@ -445,7 +446,7 @@ pub enum Event {
         /// The number of bytes of the memory that the object needs.
         bytes: u64,
     },
-    /// A context was created.
+    /// A context was created, or its handle has become known.
     ContextCreated {
         /// Its number.
         context: ContextUid,

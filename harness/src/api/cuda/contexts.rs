@@ -6,8 +6,9 @@
 //! first found to be current. This is before anything can be created in it.
 //!
 //! Once a green context has been converted, it can be current like any other context. Resources
-//! created in it outlive it: a stream has to be destroyed explicitly, with a driver of CUDA 13.0 before
-//! the green context, and everything else ends with the primary context of its device.
+//! created in it outlive it. A stream has to be destroyed explicitly; with a driver of CUDA 13.0, this
+//! must happen before the end of the green context. Everything else ends with the primary context of
+//! its device.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -171,12 +172,12 @@ impl Contexts {
             ..Context::NONE
         };
         let primary = self.get_or_add(&mut known, |it| it.is_primary_at(place), new);
-        let (owner, created) = (primary.uid, primary.report());
-        let created_green = self.green(&mut known, green);
-        (created_green.place, created_green.owner) = (place, owner);
+        let (owner, reported) = (primary.uid, primary.report());
+        let green = self.green(&mut known, green);
+        (green.place, green.owner) = (place, owner);
         self.placed(&known, place);
         self.changed();
-        created
+        reported
     }
 
     /// Records that a green context was converted to a context that can be current.

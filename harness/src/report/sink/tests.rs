@@ -148,6 +148,27 @@ fn the_run_of_a_living_process_stays_however_many_newer_runs_there_are() {
     assert!(!base.path().join("newer-0").exists());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_a_living_command_has_set_aside_is_left_alone() {
+    use crate::report::run_directory::{NamedRun, RunDirectory};
+
+    let base = tempfile::tempdir().unwrap();
+    let aside = |process: &str| {
+        let run = format!(".main-earlier-{process}");
+        let base = base.path().to_owned();
+        RunDirectory { base, run }.create_file("train", 1).unwrap()
+    };
+    let main = base.path().join("main");
+    let of_another = aside("1");
+    drop(NamedRun::begin(base.path(), "main").unwrap());
+    assert!(of_another.exists() && !main.exists());
+    // No process has this ID, so its command was killed.
+    aside("999999999");
+    drop(NamedRun::begin(base.path(), "main").unwrap());
+    assert!(of_another.exists() && main.join("train-1.jsonl").exists());
+}
+
 /// A limit on the size of files takes the place of a full disk, because in both cases only a part
 /// of the line fits.
 #[cfg(target_os = "linux")]

@@ -10,6 +10,34 @@ fn alone(arguments: &str, variables: &[(&str, &str)]) -> bool {
     decide(arguments.split_whitespace().map(str::to_owned), find, 8) != Concurrency::Several
 }
 
+/// A driver's thread is counted under a token that is no scope.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_of_an_ended_check_is_listed_and_one_of_a_driver_is_not() {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::{this_thread, threads_of_ended_checks};
+
+    let listed_with = |token| {
+        let before = gpu_leak_interpose::set_token(token);
+        let (ends, waits) = mpsc::channel::<()>();
+        let (says, said) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            says.send(this_thread()).expect("a receiver");
+            let _ = waits.recv();
+        });
+        gpu_leak_interpose::set_token(before);
+        let id = said.recv().expect("an id").expect("Linux has /proc");
+        let left = threads_of_ended_checks(&[]);
+        drop(ends);
+        thread.join().expect("no panic");
+        left.iter().any(|(thread, _)| *thread == id)
+    };
+    assert!(listed_with(u64::from(u32::MAX - 7)));
+    assert!(!listed_with(u64::MAX));
+}
+
 #[test]
 fn one_thread_one_exact_test_or_nextest_is_alone() {
     assert!(alone("--test-threads=1", &[]));
