@@ -15,7 +15,8 @@ struct Capture {
     stream: u64,
     /// The graph to which `cuStreamBeginCaptureToGraph` adds nodes, or 0.
     into: u64,
-    /// The context of the stream, whose end ends the capture.
+    /// The context of the stream, whose end ends the capture; 0 for a stream of a green context, which
+    /// belongs to no context.
     context: ContextUid,
 }
 
