@@ -354,6 +354,72 @@ fn kept_in_a_register() {
     is_ready.recv().unwrap();
 }
 
+/// A driver's functions have no unwind information, so the owner of the words on the stack of one of
+/// its threads cannot be determined. They may lead to the driver's tables, which contain every
+/// address.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_thread_of_the_driver_is_no_holder() {
+    let checked = run("kept_by_a_worker");
+    let holders = beside_the_static(&checked).holders.as_deref();
+    let Some([worker]) = holders else {
+        panic!("{holders:?}\n{}", checked.story());
+    };
+    assert_eq!(worker.root.thread.as_deref(), Some("worker-5"));
+    assert_eq!(worker.root.name, None);
+    let checked = run("kept_by_the_driver");
+    let holders = beside_the_static(&checked).holders.as_deref();
+    assert!(holders.is_none_or(<[_]>::is_empty), "{}", checked.story());
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".globl wait_without_unwind_information",
+    "wait_without_unwind_information:",
+    "push rdi",
+    "2:",
+    "mov eax, 34",
+    "syscall",
+    "jmp 2b",
+);
+
+/// Starts a thread called `name` that waits in a function without unwind information, which has an
+/// address on its stack.
+#[cfg(target_arch = "x86_64")]
+fn keep_without_unwind_information(name: &str) {
+    unsafe extern "C" {
+        fn wait_without_unwind_information(kept: Pointer) -> !;
+    }
+    context();
+    keep();
+    let (ready, is_ready) = channel();
+    let worker = thread::Builder::new().name(name.to_owned());
+    let worker = worker.spawn(move || {
+        let kept = taken();
+        ready.send(()).unwrap();
+        // SAFETY: the function keeps its argument on the stack and calls `pause` repeatedly.
+        unsafe { wait_without_unwind_information(kept) }
+    });
+    let _: thread::JoinHandle<()> = worker.unwrap();
+    is_ready.recv().unwrap();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_a_worker() {
+    keep_without_unwind_information("worker-5");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_the_driver() {
+    keep_without_unwind_information("cuda-EvtHandlr");
+}
+
 #[test]
 fn nothing_is_reported_for_an_unaligned_address() {
     assert_nothing_is_reported(&run("kept_in_a_packed_field"));

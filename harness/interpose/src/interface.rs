@@ -235,6 +235,16 @@ pub struct MarkedThread {
     pub detached: u64,
 }
 
+impl MarkedThread {
+    /// The token of threads that drivers started for themselves. No thread inherits it.
+    pub(crate) const OF_A_DRIVER: u64 = u64::MAX;
+
+    /// Whether a driver started the thread for itself.
+    pub fn is_drivers(&self) -> bool {
+        self.token == Self::OF_A_DRIVER
+    }
+}
+
 /// Returns an address as the function pointer `F`; `None` if it is null.
 ///
 /// # Safety

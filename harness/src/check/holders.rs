@@ -16,6 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::allocators_own;
 pub(super) use super::allocators_own::reported as reported_by_allocator;
 use super::search_time::Searching;
+use super::turn::concurrency::drivers_threads;
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{WatchedHeap, unnoted, watch as watch_heap};
@@ -357,6 +358,7 @@ fn search(
         asking_thread: this_thread().unwrap_or(0),
         first_thread: start::first_thread(),
         asking_stack: &own_stack(),
+        drivers_threads: &drivers_threads(),
         allocators_words: &allocators_own::words(),
         waiting_stack: capture::walk_waiting,
     };

@@ -276,7 +276,11 @@ impl Roots {
                 .into_iter()
                 .filter_map(|(at, address)| Some((at, self.returns_to(address, modules)?)));
             let mut frames = frames(&thread.stack, returns);
-            if let Some((rest, _)) = (!walked.complete).then(|| frames.pop()).flatten() {
+            if let Some((rest, _)) = (!walked.complete).then(|| frames.pop()).flatten()
+                && !thread
+                    .id
+                    .is_some_and(|id| program.drivers_threads.contains(&id))
+            {
                 self.add_frame(thread, None, rest);
             }
             self.stack(thread, frames);

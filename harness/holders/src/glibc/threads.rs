@@ -335,6 +335,7 @@ mod tests {
             asking_thread,
             first_thread: None,
             asking_stack,
+            drivers_threads: &[],
             allocators_words: &[],
             waiting_stack: |_, _| ReturnAddresses::default(),
         }

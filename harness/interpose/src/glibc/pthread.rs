@@ -15,9 +15,6 @@ use super::next::behind;
 use crate::loader::{object_name, segments, visit_objects};
 use crate::threads::{TOKEN, token};
 
-/// Stands for the threads of drivers in the counts. No thread has this value as its token.
-const OF_A_DRIVER: u64 = u64::MAX;
-
 /// The function that a thread runs. `pthread_exit` and cancellation may unwind through it, so no
 /// frame of this file holds anything to drop while it runs.
 type Routine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -63,7 +60,7 @@ unsafe extern "C" fn pthread_create(
     run_first();
     let token = token();
     let counted_as = match is_drivers(routine) {
-        true => OF_A_DRIVER,
+        true => crate::MarkedThread::OF_A_DRIVER,
         false => token,
     };
     if counted_as == 0 {

@@ -404,6 +404,20 @@ fn is_living(thread: i32) -> bool {
     flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
+/// Returns the ids of the threads that drivers have started for themselves.
+pub(crate) fn drivers_threads() -> Vec<u32> {
+    let marked = threads::marked_threads().into_iter();
+    let started = marked.filter_map(|thread| thread.is_drivers().then_some(thread.id));
+    let named = list_threads()
+        .into_iter()
+        .flatten()
+        .filter(|thread| is_drivers_own(*thread));
+    started
+        .chain(named)
+        .filter_map(|thread| thread.try_into().ok())
+        .collect()
+}
+
 /// Whether a thread has the name of a driver's thread. Such threads act only on request. The name
 /// is the only way to recognise threads that a driver starts with `thrd_create`.
 fn is_drivers_own(thread: i32) -> bool {
