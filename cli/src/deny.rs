@@ -199,7 +199,7 @@ fn unchecked(run: &Run) -> Vec<String> {
 fn aborted(overview: &Overview<'_>) -> Vec<String> {
     let aborted = overview.aborted.iter();
     aborted
-        .map(|test| format!("aborted: {}", escape::name(test)))
+        .map(|began| format!("aborted: {}", escape::name(&began.test)))
         .collect()
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn renderers(input: &[u8]) {
         let how = Rendering {
             width: 80,
             root: "/nowhere".into(),
+            checkout: None,
         };
         let bytes = render(format, &Overview::of(run), &how).expect("a rendering");
         String::from_utf8(bytes).unwrap_or_default()

@@ -8,6 +8,7 @@ use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::check_report::{
     CheckStatus, Figure, Finding, Limit, Outcome, Peak as LivePeak, Report, Site,
 };
+use gpu_leak_check::report::run_file::Began;
 use gpu_leak_check::report::{Summary, escape};
 use gpu_leak_check::units::{count, size};
 
@@ -22,8 +23,8 @@ pub(crate) struct Overview<'run> {
     pub(crate) summary: Summary,
     /// The findings: the worst kind first, then the largest.
     pub(crate) groups: Vec<Group<'run>>,
-    /// The names of the checks that did not end.
-    pub(crate) aborted: Vec<&'run str>,
+    /// The checks that did not end, by name.
+    pub(crate) aborted: Vec<Began>,
     /// The checks that fail because their tests did not leave what was expected.
     pub(crate) unexpected: Vec<&'run Report>,
     /// The checks that could not measure.
@@ -98,15 +99,18 @@ impl<'run> Overview<'run> {
         for sentence in flaky_tests(run) {
             summary.note(&sentence);
         }
-        let mut aborted: Vec<&str> = run.aborted().map(|began| began.test.as_str()).collect();
-        for test in &aborted {
-            summary.add_aborted(test);
+        let mut aborted: Vec<Began> = run.aborted().cloned().collect();
+        for began in &aborted {
+            summary.add_aborted(&began.test);
         }
-        for report in run.reports().filter(|it| it.status == CheckStatus::Aborted) {
-            aborted.push(&report.test);
-        }
-        aborted.sort_unstable();
-        aborted.dedup();
+        let reported = run.reports().filter(|it| it.status == CheckStatus::Aborted);
+        aborted.extend(reported.map(|report| Began {
+            test: report.test.clone(),
+            file: report.file.clone(),
+            line: report.line,
+        }));
+        aborted.sort_unstable_by(|one, other| one.test.cmp(&other.test));
+        aborted.dedup_by(|one, other| one.test == other.test);
         let mut groups = merged(run, |report, finding| {
             (finding.kind, place(report, finding))
         });

@@ -173,6 +173,7 @@ fn rendered(format: Format, width: usize, overview: &Overview<'_>) -> ExitResult
     let how = Rendering {
         width,
         root: workspace::root(),
+        checkout: env::var_os("GITHUB_WORKSPACE").map(PathBuf::from),
     };
     render::render(format, overview, &how)
 }

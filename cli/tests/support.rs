@@ -112,7 +112,27 @@ pub(crate) fn command() -> Command {
     command.arg("gpu-leak");
     // The command must not write to the user's own cache.
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    #[cfg(unix)]
+    reset_signals(&mut command);
     command
+}
+
+/// Makes the command react to signals that are ignored if these tests run in the background or
+/// without a terminal.
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "changes signals before a program starts")]
+fn reset_signals(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+
+    let reset = || {
+        for signal in [libc::SIGHUP, libc::SIGINT] {
+            // SAFETY: this only restores the default effect of a signal.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the function makes only system calls that are safe after a fork.
+    unsafe { command.pre_exec(reset) };
 }
 
 /// Runs the built command with `arguments`.
@@ -138,7 +158,8 @@ pub(crate) fn call(command: &mut Command) -> CliOutput {
 pub(crate) fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();
-        if name.starts_with("NEXTEST") || name.starts_with("GPU_LEAK_CHECK") || name == "CI" {
+        let is_of_ci = matches!(&*name, "CI" | "GITHUB_WORKSPACE");
+        if name.starts_with("NEXTEST") || name.starts_with("GPU_LEAK_CHECK") || is_of_ci {
             command.env_remove(&*name);
         }
     }

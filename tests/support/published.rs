@@ -20,7 +20,12 @@ pub fn assert_published(path: &Path) {
     for line in text.lines() {
         let line = serde_json::from_str(line).expect("JSON");
         if let Err(wrong) = schema.validate(&line) {
-            panic!("{}: {wrong}\n{line}", path.display());
+            panic!(
+                "{}: a line does not conform to docs/schema/run-1.json, at `{}`: {line}\n\
+                 If a field or a value was added, run `SCHEMA_BLESS=1 cargo test -p gpu-leak-check --lib schema`.",
+                path.display(),
+                wrong.instance_path(),
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use gpu_leak_check::report::escape;
 
-use super::{Rendering, position};
+use super::Rendering;
 use crate::exit::{ExitResult, Failure};
 use crate::overview::{Group, Overview};
 
@@ -36,12 +36,9 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u
 
 fn row(group: &Group<'_>) -> [String; HEADER.len()] {
     let finding = &group.finding;
-    let (file, line, _) = position(finding).unwrap_or(("", None, None));
+    let (frame, _) = finding.shown_frames().unwrap_or_default();
     // As in all formats, the location of a failed free is where the free was called.
     let site = finding.shown_site();
-    let function = site
-        .user_frame()
-        .and_then(|frame| frame.function.as_deref());
     let library = site.library.as_ref().map(|library| library.name.as_str());
     [
         finding.kind.name().to_owned(),
@@ -52,9 +49,9 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
         cell(&finding.place.to_string()),
         finding.count.to_string(),
         finding.bytes.to_string(),
-        cell(file),
-        line.map_or_else(String::new, |line| line.to_string()),
-        cell(function.unwrap_or_default()),
+        cell(frame.file.as_deref().unwrap_or_default()),
+        frame.line.map_or_else(String::new, |line| line.to_string()),
+        cell(frame.function.as_deref().unwrap_or_default()),
         cell(library.unwrap_or_default()),
         cell(&site.fingerprint),
         group.tests.len().to_string(),

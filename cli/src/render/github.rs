@@ -12,7 +12,7 @@ use gpu_leak_check::report::check_report::Outcome;
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
-use super::{Rendering, kind, position};
+use super::{Rendering, kind};
 use crate::exit;
 use crate::output::test_names;
 use crate::overview::{Group, Overview};
@@ -22,28 +22,28 @@ const MAX_SHOWN: usize = 10;
 /// How many tests of a finding are named.
 const MAX_NAMES: usize = 5;
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> exit::ExitResult<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> exit::ExitResult<Vec<u8>> {
     let of = |outcome: Outcome| {
         let groups = overview.groups.iter();
         groups.filter(move |group| group.outcome == outcome)
     };
-    let errors = of(Outcome::Fail).map(|group| annotation("error", group));
+    let errors = of(Outcome::Fail).map(|group| annotation("error", group, how));
     let mut errors: Vec<String> = errors.collect();
-    errors.extend(overview.aborted.iter().map(|test| {
-        let text = format!("{}: the process ended inside the test", escape::name(test));
-        command("error", &[], "gpu leak check: aborted", &text)
+    let at = |file: &str, line: u32| [format!("file={}", path(file, how)), format!("line={line}")];
+    errors.extend(overview.aborted.iter().map(|began| {
+        let test = escape::name(&began.test);
+        let text = format!("{test}: the process ended inside the test");
+        let properties = at(&began.file, began.line);
+        command("error", &properties, "gpu leak check: aborted", &text)
     }));
     errors.extend(overview.unexpected.iter().map(|report| {
-        let properties = [
-            format!("file={}", property(&report.file)),
-            format!("line={}", report.line),
-        ];
+        let properties = at(&report.file, report.line);
         let title = format!("gpu leak check: {}", report.status.name());
         let what = report.reason.as_ref().map_or("", |reason| &reason.what);
         let text = format!("{}: {}", escape::name(&report.test), escape::sentence(what));
         command("error", &properties, &title, &text)
     }));
-    let warnings = of(Outcome::Warn).map(|group| annotation("warning", group));
+    let warnings = of(Outcome::Warn).map(|group| annotation("warning", group, how));
     let mut warnings: Vec<String> = warnings.collect();
     if let Some(first) = overview.unmeasured.first() {
         let reason = first
@@ -71,18 +71,28 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> exit::ExitResult
     Ok(out.into_bytes())
 }
 
-fn annotation(level: &str, group: &Group<'_>) -> String {
+fn annotation(level: &str, group: &Group<'_>, how: &Rendering) -> String {
     let finding = &group.finding;
     let mut properties = Vec::new();
-    if let Some((file, line, column)) = position(finding) {
-        properties.push(format!("file={}", property(file)));
-        properties.extend(line.map(|line| format!("line={line}")));
-        properties.extend(column.map(|column| format!("col={column}")));
+    if let Some((frame, _)) = finding.shown_frames()
+        && let Some(file) = &frame.file
+    {
+        properties.push(format!("file={}", path(file, how)));
+        properties.extend(frame.line.map(|line| format!("line={line}")));
+        properties.extend(frame.column.map(|column| format!("col={column}")));
     }
     let title = format!("gpu leak check: {}", kind(group));
     let tests = test_names(&group.tests, MAX_NAMES);
     let text = format!("{}, in {tests}", finding.what());
     command(level, &properties, &title, &text)
+}
+
+/// Returns the path of a source file, as a property, relative to the repository if the file is in it.
+fn path(file: &str, how: &Rendering) -> String {
+    let absolute = how.root.join(file);
+    let checkout = how.checkout.as_deref();
+    let inside = checkout.and_then(|checkout| absolute.strip_prefix(checkout).ok()?.to_str());
+    encoded(&escape::sentence(inside.unwrap_or(file)))
 }
 
 fn command(level: &str, position: &[String], title: &str, text: &str) -> String {
@@ -98,9 +108,11 @@ fn message(text: &str) -> String {
         .replace('\n', "%0A")
 }
 
-/// Encodes a property. The characters that would begin the next property are encoded as well.
 fn property(text: &str) -> String {
-    message(&escape::name(text))
-        .replace(':', "%3A")
-        .replace(',', "%2C")
+    encoded(&escape::name(text))
+}
+
+/// Encodes a property. The characters that would begin the next property are encoded as well.
+fn encoded(text: &str) -> String {
+    message(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -36,7 +36,7 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u
             literal(&kind(group)),
             literal(&finding.what()),
             size(finding.bytes),
-            code(&finding.shown_site().location()),
+            code(&finding.location()),
             literal(&test_names(&group.tests, MAX_NAMES)),
         );
         if out.len() + row.len() > MAX_SIZE {

@@ -18,7 +18,7 @@ mod text;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpu_leak_check::report::check_report::{Finding, Outcome};
+use gpu_leak_check::report::check_report::Outcome;
 
 use crate::exit::ExitResult;
 use crate::overview::{Group, Overview};
@@ -75,6 +75,9 @@ pub(crate) struct Rendering {
     pub(crate) width: usize,
     /// The directory that source paths are relative to.
     pub(crate) root: PathBuf,
+    /// The directory of the repository in a workflow of GitHub, which shows only lines of files
+    /// whose paths are relative to it.
+    pub(crate) checkout: Option<PathBuf>,
 }
 
 /// Renders the run in one format.
@@ -84,12 +87,6 @@ pub(crate) fn render(
     how: &Rendering,
 ) -> ExitResult<Vec<u8>> {
     format.renderer()(overview, how)
-}
-
-/// Returns the file, line and column of the first frame of the user's own code.
-fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
-    let frame = finding.shown_site().user_frame()?;
-    Some((frame.file.as_deref()?, frame.line, frame.column))
 }
 
 /// Returns the title of a group: `leaked: 2 × 512 KiB device memory, stream-ordered`.

@@ -24,6 +24,7 @@ fn rendered(run: &Run, format: Format, width: usize) -> Vec<u8> {
     let how = Rendering {
         width,
         root: "/nowhere".into(),
+        checkout: None,
     };
     render(format, &Overview::of(run), &how).expect("a rendering")
 }
@@ -50,6 +51,59 @@ fn markdown_is_a_list_and_a_table() {
 #[test]
 fn annotations_point_at_the_lines() {
     assert_snapshot!(shown(&sample::mixed(), Format::Github, 0));
+}
+
+/// GitHub shows an annotation only if its path is relative to the repository.
+#[test]
+fn the_paths_of_annotations_are_relative_to_the_repository() {
+    let long = format!("src/{}optim.rs", "directory/".repeat(30));
+    let files = [
+        long.as_str(),
+        "/repository/kernels/build.rs",
+        "/elsewhere/lib.rs",
+    ];
+    let reports = files.map(|file| {
+        let mut leak = sample::finding(FindingKind::Leaked, "Adam::step", 1, MIB);
+        leak.site.frames[0].file = Some(file.to_owned());
+        sample::with(file, &[leak])
+    });
+    let run = sample::run(reports.to_vec());
+    let how = Rendering {
+        width: 0,
+        root: "/repository/crates/train".into(),
+        checkout: Some("/repository".into()),
+    };
+    let text = render(Format::Github, &Overview::of(&run), &how).expect("a rendering");
+    let text = String::from_utf8(text).expect("text");
+    let in_repository = format!("crates/train/{long}");
+    for file in [&in_repository, "kernels/build.rs", "/elsewhere/lib.rs"] {
+        assert!(text.contains(&format!("file={file},line=88")), "{text}");
+    }
+}
+
+/// A free function that only calls the API is not where a leak is looked for.
+#[test]
+fn all_formats_show_the_line_outside_a_wrapper() {
+    let mut leak = sample::finding(FindingKind::Leaked, "gpu::allocate", 1, MIB);
+    let mut of_api = leak.site.frames[0].clone();
+    of_api.function = Some("cuMemAlloc_v2".to_owned());
+    leak.site.frames.insert(0, of_api);
+    leak.site.user = Some(1);
+    let run = sample::run(vec![sample::with("trains", &[leak])]);
+    for (format, line) in [
+        (
+            Format::Text,
+            "at           train::epoch (src/train.rs:61) through gpu::allocate (src/optim.rs:88)",
+        ),
+        (Format::Markdown, "src/train.rs:61"),
+        (Format::Junit, "src/train.rs:61"),
+        (Format::Github, "file=src/train.rs,line=61"),
+        (Format::Csv, ",src/train.rs,61,train::epoch,"),
+        (Format::Html, "src/train.rs:61"),
+    ] {
+        let text = shown(&run, format, 100).replace("&#58;", ":");
+        assert!(text.contains(line), "{format:?}\n{text}");
+    }
 }
 
 #[test]

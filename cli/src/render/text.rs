@@ -95,10 +95,11 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns, for example, `optim::Adam::step (src/optim.rs:88)`.
+/// Returns, for example, `Adam::step (src/optim.rs:88)`.
 fn place(finding: &Finding) -> String {
-    match finding.shown_site().user_frame() {
-        Some(frame) => frame.shown(),
+    match finding.shown_frames() {
+        Some((frame, Some(wrapper))) => format!("{} through {}", frame.shown(), wrapper.shown()),
+        Some((frame, None)) => frame.shown(),
         None => "an unknown place".to_owned(),
     }
 }

@@ -40,15 +40,12 @@ pub(super) fn write(
     writeln!(out, "{strong:#}")?;
 
     let site = finding.shown_site();
-    let outside = site.outside_wrapper();
-    if let (Some(inner), Some(frame)) = (site.user_frame(), outside.user_frame()) {
+    let mut file = None;
+    if let Some((frame, wrapper)) = &finding.shown_frames() {
+        file = frame.file.clone();
         let mut shown = Shown::new();
-        let has_wrapper = inner != frame;
-        let through = match has_wrapper {
-            true => format!(" through {}", full(inner)),
-            false => String::new(),
-        };
-        let caller = outside.caller_of_wrapper().filter(|_| !has_wrapper);
+        let through = wrapper.map_or_else(String::new, |it| format!(" through {}", full(it)));
+        let caller = site.caller_of_wrapper().filter(|_| wrapper.is_none());
         let passages: Vec<_> = finding.shown_passages().collect();
         // Passages that begin at one of these lines are shown together with that line.
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
@@ -109,7 +106,6 @@ pub(super) fn write(
         "when" => is_short && finding.shown_passages().next().is_some(),
         _ => false,
     };
-    let file = finding.file();
     let details = details(finding, &report.test).into_iter();
     let details = details.filter(|(label, _)| !is_quoted(*label));
     write_details(

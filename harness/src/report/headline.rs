@@ -146,8 +146,7 @@ fn failures(findings: &[&Finding]) -> String {
 fn places(findings: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in findings {
-        let site = finding.shown_site();
-        let place = site.outside_wrapper().location();
+        let place = finding.location();
         if !places.contains(&place) {
             places.push(place);
         }

@@ -78,7 +78,7 @@ impl Summary {
         }
         let mut findings = report.findings.iter();
         if let Some(worst) = findings.find(|finding| finding.kind == kind) {
-            let named = format!("{} at {}", report.test, worst.shown_site().location());
+            let named = format!("{} at {}", report.test, worst.location());
             self.list(List::Named(report.status), &named);
         }
     }

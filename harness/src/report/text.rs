@@ -113,7 +113,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
 
 /// Returns the file that contains all of these findings; `None` if they are in different files.
 fn only_file(findings: &[&Finding]) -> Option<String> {
-    let mut files = findings.iter().map(|it| it.file());
+    let mut files = findings.iter().map(|it| it.shown_frames()?.0.file);
     let first = files.next()?;
     files.all(|file| file == first).then_some(first)?
 }

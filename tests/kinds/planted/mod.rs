@@ -1,6 +1,9 @@
 //! The functions that the table names: for each row, one creates a resource and one releases it.
 //!
 //! The line that a report must name ends with `// leak: ROW`, by which the tests find its number.
+//!
+//! `sys` has the functions of the toolkit that is installed where the tests are built. A function
+//! that older toolkits lack must be looked up by name.
 
 #![expect(
     unsafe_code,

@@ -4,7 +4,6 @@ use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::report::{Sources, at_its_line, details, escape};
 use gpu_leak_check::units::count;
 
-use super::super::position;
 use super::sources::{Line, excerpt, passage};
 use crate::output::test_names;
 use crate::overview::Group;
@@ -38,10 +37,9 @@ pub(super) fn entry(group: &Group<'_>, sources: &Sources) -> FindingEntry {
     let finding = &group.finding;
     let site = finding.shown_site();
     let frames: Vec<_> = site.frames.iter().map(|frame| frame.shown()).collect();
-    let mut excerpt = match position(finding) {
-        Some((file, Some(line), _)) => excerpt(sources, file, line),
-        _ => Vec::new(),
-    };
+    let line = finding.shown_frames();
+    let line = line.and_then(|(frame, _)| Some((frame.file?, frame.line?)));
+    let mut excerpt = line.map_or_else(Vec::new, |(file, line)| excerpt(sources, &file, line));
     excerpt.extend(
         finding
             .shown_passages()
@@ -51,7 +49,7 @@ pub(super) fn entry(group: &Group<'_>, sources: &Sources) -> FindingEntry {
         status: finding.kind.name(),
         class: class(CheckStatus::Found(finding.kind)),
         what: finding.what(),
-        at: site.location(),
+        at: finding.location(),
         place: escape::name(&finding.place.to_string()),
         tests: test_names(&group.tests, MAX_NAMES),
         details: all_details(group),

@@ -101,7 +101,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
         aborted: overview
             .aborted
             .iter()
-            .map(|test| escape::name(test))
+            .map(|began| escape::name(&began.test))
             .collect(),
         statuses,
         findings,
@@ -149,6 +149,7 @@ mod tests {
         let how = Rendering {
             width: 80,
             root: root.into(),
+            checkout: None,
         };
         let page = super::render(&Overview::of(run), &how).expect("a page");
         String::from_utf8(page).expect("text")

@@ -29,8 +29,8 @@ fn a_hostile_name_is_text_in_every_format() {
     }
 }
 
-/// Returns the texts that a reader of the format sees. Characters that the syntax of the format
-/// encodes, as escapes do, are decoded.
+/// Returns the texts that a reader of the format sees. For formats with escapes, the escapes are
+/// decoded.
 fn texts(format: Format, rendered: &[u8]) -> Vec<String> {
     let whole = || String::from_utf8(rendered.to_vec()).expect("text");
     match format {

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{
-    Budget, Companion, Consequence, Finding, Limit, Passage, PassageKind, Sibling, Site, verbs,
+    Budget, Companion, Consequence, Finding, Frame, Limit, Passage, PassageKind, Sibling, Site,
+    verbs,
 };
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place};
@@ -33,7 +34,7 @@ impl fmt::Display for Finding {
         if self.place != Place::HOST {
             write!(out, ", on {}", escape::name(&self.place.to_string()))?;
         }
-        write!(out, ", at {}", self.shown_site().location())
+        write!(out, ", at {}", self.location())
     }
 }
 
@@ -46,11 +47,20 @@ impl Finding {
         failed.map_or(&self.site, |failed| &failed.site)
     }
 
-    /// Returns the source file that a report names first.
+    /// Returns the frame that a report shows first, and the frame of the wrapper through which its
+    /// function called the API, if there is one.
     #[must_use]
-    pub fn file(&self) -> Option<String> {
-        let site = self.shown_site().outside_wrapper();
-        site.user_frame()?.file.clone()
+    pub fn shown_frames(&self) -> Option<(Frame, Option<&Frame>)> {
+        let site = self.shown_site();
+        let frame = site.outside_wrapper().user_frame()?.clone();
+        let inner = site.user_frame().filter(|inner| **inner != frame);
+        Some((frame, inner))
+    }
+
+    /// Returns the location that a report shows first, such as `src/optim.rs:88`.
+    #[must_use]
+    pub fn location(&self) -> String {
+        self.shown_site().outside_wrapper().location()
     }
 
     /// Returns the subject of a finding: `2 × 512 KiB device memory, stream-ordered`.

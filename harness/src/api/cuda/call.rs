@@ -36,7 +36,7 @@ pub(super) enum Call {
 pub(super) struct Creates {
     pub(super) kind: Kind,
     pub(super) space: Space,
-    /// The resource's address or handle.
+    /// The resource's address or handle. If it is 0, nothing was created.
     pub(super) identity: Argument,
     pub(super) bytes: Bytes,
     pub(super) place: At,
@@ -280,6 +280,7 @@ impl Frees {
     }
 }
 
+/// Returns the key of an address or handle; `None` if it is 0, which means that there is no resource.
 pub(super) fn key(space: Space, value: u64) -> Option<Key> {
     (value != 0).then_some(Key::new(space, value))
 }

@@ -191,7 +191,7 @@ functions! {
         Frees { share: Share::Maps(bytes), ..frees(Space::Mapping, address) },
     cuMemAddressReserve[10020] =
         |address: Out, bytes: usize, alignment: usize, wish: u64, flags: u64|
-        Creates { outlives_context: true, ..handle(Kind::AddressRange, address) },
+        handle(Kind::AddressRange, address),
     cuMemAddressFree[10020] = |address: u64, bytes: usize| destroys(Kind::AddressRange, address),
     // Arrays. cuMipmappedArrayGetLevel and cuArrayGetPlane return parts of an array that must not
     // be destroyed, so they are not watched.
