@@ -400,8 +400,9 @@ fn keep_without_unwind_information(name: &str) {
         // SAFETY: the function keeps its argument on the stack and calls `pause` repeatedly.
         unsafe { wait_without_unwind_information(kept) }
     });
-    let _: thread::JoinHandle<()> = worker.unwrap();
+    let worker: thread::JoinHandle<()> = worker.unwrap();
     is_ready.recv().unwrap();
+    std::mem::forget(worker);
 }
 
 #[cfg(target_arch = "x86_64")]

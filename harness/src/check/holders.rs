@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use gpu_leak_holders::{
     Answer, DriverObjects, Hidden, Mapping, NameRules, Program, RootKind, Target, Unknown,
@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::allocators_own;
 pub(super) use super::allocators_own::reported as reported_by_allocator;
 use super::search_time::Searching;
-use super::turn::concurrency::drivers_threads;
+use super::threads::{drivers_threads, this_thread};
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{WatchedHeap, unnoted, watch as watch_heap};
@@ -355,7 +355,7 @@ fn search(
     let program = Program {
         mappings: &mappings,
         names: NAMES,
-        asking_thread: this_thread().unwrap_or(0),
+        asking_thread: this_thread().map_or(0, i32::cast_unsigned),
         first_thread: start::first_thread(),
         asking_stack: &own_stack(),
         drivers_threads: &drivers_threads(),
@@ -469,12 +469,6 @@ fn mapping(mapping: mappings::Mapping<'_>) -> Mapping<'_> {
         file: mapping.file(),
         name: mapping.name,
     }
-}
-
-/// Returns the id of this thread in `/proc/self/task`.
-fn this_thread() -> Option<u32> {
-    let link = fs::read_link("/proc/thread-self").ok()?;
-    link.file_name()?.to_str()?.parse().ok()
 }
 
 /// Returns the return addresses on the stack of this thread, each with its stack slot.

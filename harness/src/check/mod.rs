@@ -30,6 +30,7 @@
 //!   recording replay             what a check adds to the recording of its process; judges a recording again;
 //!   allocators_own search_time   which statics are the program's allocators' own, and hold nothing for it; how long
 //!                                a process searches;
+//!   threads                      the threads of this process, and which of them belong to a driver;
 //!   without_holders              what stands in the place of `holders` in builds without it
 //! ```
 
@@ -67,6 +68,7 @@ mod session;
 mod settle_with;
 
 mod subject;
+mod threads;
 mod turn;
 
 #[cfg(feature = "main")]

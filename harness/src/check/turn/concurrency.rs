@@ -12,15 +12,18 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{env, thread};
 
-use gpu_leak_interpose as threads;
+use gpu_leak_interpose as interpose;
 
 use super::child;
 use super::gate::Turn;
 use super::libtest::Arguments;
 use crate::capture::thread::is_first_thread;
 use crate::check::scopes::tree::is_of_an_ended_check;
+use crate::check::threads::{
+    count_threads, is_drivers_own, is_living, list_threads, this_thread, time_of_waiting,
+};
 use crate::judge::Others;
 use crate::ledger::{self, ScopeId};
 
@@ -171,7 +174,7 @@ impl Drop for Runner {
 /// always exists, nor a thread with a scope, which is counted with its scope, nor a thread that is
 /// already counted because it runs a check.
 fn is_counted_thread() -> bool {
-    !is_first_thread() && threads::token() == 0 && !IS_RUNNER.get()
+    !is_first_thread() && interpose::token() == 0 && !IS_RUNNER.get()
 }
 
 /// How long a check waits for a thread that is being started, which may take long to run on a busy
@@ -211,7 +214,7 @@ impl ThreadsWithoutScope {
             waiting: turn.waiting(),
             runners_ended: RUNNERS_ENDED.load(SeqCst),
             runners_began: RUNNERS_BEGAN.load(SeqCst),
-            started: threads::started_without_token(),
+            started: interpose::started_without_token(),
         }
     }
 }
@@ -226,7 +229,7 @@ impl ProcessAtBegin {
         loop {
             let threads = ThreadsWithoutScope::now(turn);
             // If no thread is being started, all threads that were started exist by now.
-            let is_starting = threads::is_starting();
+            let is_starting = interpose::is_starting();
             let is_alone = is_alone(threads);
             // A thread that starts while the others are being counted may be missing from every
             // count, and so may a thread whose check ends. If only one test runs at all, the counts
@@ -294,7 +297,7 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     if concurrency() == Concurrency::OneTest {
         return Some(true);
     }
-    if !threads::inherits() {
+    if !interpose::inherits() {
         return Some(one_test_at_a_time());
     }
     // If libtest starts a test later, the number of threads that were started changes.
@@ -323,23 +326,8 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
 /// Returns the live threads with a scope, and those that drivers have started. A thread that has
 /// just begun may be missing.
 fn threads_with_scope() -> Vec<i32> {
-    let threads = threads::marked_threads().into_iter();
+    let threads = interpose::marked_threads().into_iter();
     threads.map(|thread| thread.id).collect()
-}
-
-/// Returns how many threads this process has; `None` if it cannot be determined.
-#[cfg(target_os = "linux")]
-fn count_threads() -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
-    // The kernel counts each thread as a link of this directory. Two more links belong to the
-    // directory itself.
-    let links = fs::metadata("/proc/self/task").ok()?.nlink();
-    links.checked_sub(2)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn count_threads() -> Option<u64> {
-    None
 }
 
 /// Returns the threads of checks that have ended, each with its [`time_of_waiting`].
@@ -348,7 +336,7 @@ fn threads_of_ended_checks(earlier: &[ScopeId]) -> Vec<(i32, Option<u64>)> {
     if concurrency() == Concurrency::OneTest {
         return Vec::new();
     }
-    let threads = threads::marked_threads().into_iter();
+    let threads = interpose::marked_threads().into_iter();
     let left = threads.filter(|thread| {
         // The token of a driver's own thread is no scope.
         let scope = u32::try_from(thread.token).ok().filter(|scope| *scope != 0);
@@ -358,81 +346,6 @@ fn threads_of_ended_checks(earlier: &[ScopeId]) -> Vec<(i32, Option<u64>)> {
     left.filter(|thread| Some(thread.id) != this_thread())
         .map(|thread| (thread.id, time_of_waiting(thread.id)))
         .collect()
-}
-
-/// Returns the kernel's id of this thread.
-fn this_thread() -> Option<i32> {
-    let link = fs::read_link("/proc/thread-self").ok()?;
-    link.file_name()?.to_str()?.parse().ok()
-}
-
-/// Returns for how many nanoseconds a thread that is waiting has run so far
-/// ([`/proc/PID/schedstat`](https://docs.kernel.org/scheduler/sched-stats.html)); `None` if it is
-/// running or if this cannot be determined.
-fn time_of_waiting(thread: i32) -> Option<u64> {
-    let read = |file| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
-    let status = read("stat")?;
-    // The state follows the name, which may contain anything.
-    let (_, fields) = status.rsplit_once(") ")?;
-    if fields.starts_with('R') {
-        return None;
-    }
-    read("schedstat")?.split(' ').next()?.parse().ok()
-}
-
-/// Returns the threads of this process; `None` if a thread began or ended in the meantime. If a
-/// thread ends while the kernel lists the threads, another thread may be missing from the list.
-fn list_threads() -> Option<Vec<i32>> {
-    let count = count_threads();
-    let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
-    let threads = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let threads: Vec<i32> = threads.collect();
-    (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
-}
-
-/// Whether a thread can still do something. For a moment after a thread has been joined, the kernel
-/// still lists it.
-fn is_living(thread: i32) -> bool {
-    /// `PF_EXITING` in Linux.
-    const EXITING: u64 = 4;
-    let status = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    // After the name, which may contain anything, come the state, five numbers, and the flags.
-    let flags = status.ok().and_then(|status| {
-        let (_, fields) = status.rsplit_once(") ")?;
-        fields.split(' ').nth(6)?.parse::<u64>().ok()
-    });
-    flags.is_some_and(|flags| flags & EXITING == 0)
-}
-
-/// Returns the ids of the threads that drivers have started for themselves.
-pub(crate) fn drivers_threads() -> Vec<u32> {
-    let marked = threads::marked_threads().into_iter();
-    let started = marked.filter_map(|thread| thread.is_drivers().then_some(thread.id));
-    let named = list_threads()
-        .into_iter()
-        .flatten()
-        .filter(|thread| is_drivers_own(*thread));
-    started
-        .chain(named)
-        .filter_map(|thread| thread.try_into().ok())
-        .collect()
-}
-
-/// Whether a thread has the name of a driver's thread. Such threads act only on request. The name
-/// is the only way to recognise threads that a driver starts with `thrd_create`.
-fn is_drivers_own(thread: i32) -> bool {
-    let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
-    is_drivers_name(name.trim_end())
-}
-
-/// Whether `name` is of the form `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`. The prefix
-/// `cuda` alone is not sufficient, because a test in a module `cuda` runs on a thread that is named
-/// after the test.
-fn is_drivers_name(name: &str) -> bool {
-    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
-    name == "cuda-EvtHandlr"
-        || name.strip_prefix("cuda").is_some_and(are_digits)
-        || name.strip_prefix("llvmpipe-").is_some_and(are_digits)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use super::{Concurrency, decide, is_drivers_name};
+use super::{Concurrency, decide};
 
 fn alone(arguments: &str, variables: &[(&str, &str)]) -> bool {
     let find = |name: &str| {
@@ -69,16 +69,6 @@ fn a_program_started_by_a_test_under_nextest_is_not_alone() {
 }
 
 #[test]
-fn a_test_in_a_module_cuda_is_no_thread_of_the_driver() {
-    for name in ["cuda-EvtHandlr", "cuda00001400006", "llvmpipe-0"] {
-        assert!(is_drivers_name(name), "{name}");
-    }
-    for name in ["cuda::tests::al", "cuda-worker", "cuda", "llvmpipe", "main"] {
-        assert!(!is_drivers_name(name), "{name}");
-    }
-}
-
-#[test]
 fn anything_else_may_have_several_tests() {
     assert!(!alone("", &[]));
     assert!(!alone("optim::adam", &[]));
@@ -86,70 +76,4 @@ fn anything_else_may_have_several_tests() {
     assert!(!alone("--test-threads=8 one --exact", &[]));
     assert!(!alone("--skip one --exact", &[]));
     assert!(!alone("--test-threads=4", &[("RUST_TEST_THREADS", "1")]));
-}
-
-#[cfg(target_os = "linux")]
-mod threads {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::mpsc::channel;
-    use std::{fs, thread};
-
-    use super::super::{is_living, list_threads};
-
-    fn own_number() -> i32 {
-        let link = fs::read_link("/proc/thread-self").expect("a thread");
-        let number = link.file_name().expect("its number");
-        number.to_string_lossy().parse().expect("a number")
-    }
-
-    #[test]
-    fn a_thread_that_was_joined_lives_no_longer() {
-        for _ in 0..1000 {
-            let joined = thread::spawn(own_number).join().expect("a number");
-            assert!(!is_living(joined));
-        }
-        assert!(is_living(own_number()));
-    }
-
-    /// The kernel lists threads in the order in which they began, so the threads that end are
-    /// listed before the one that stays.
-    #[test]
-    fn a_thread_is_listed_while_others_before_it_end() {
-        for _ in 0..200 {
-            let end = AtomicBool::new(false);
-            thread::scope(|scope| {
-                let ends = || {
-                    scope.spawn(|| {
-                        while !end.load(Ordering::Relaxed) {
-                            thread::yield_now();
-                        }
-                    })
-                };
-                let mut others: Vec<_> = (0..8).map(|_| ends()).collect();
-                let (tell, number) = channel();
-                let last = scope.spawn(move || {
-                    tell.send(own_number()).expect("the test waits");
-                    thread::park();
-                });
-                let number = number.recv().expect("a number");
-                // If a thread of another test begins, the number of threads does not show that one
-                // is missing.
-                let known = loop {
-                    if let Some(listed) = list_threads() {
-                        break listed;
-                    }
-                };
-                end.store(true, Ordering::Relaxed);
-                let mut is_missing = false;
-                while !others.is_empty() {
-                    others.retain(|other| !other.is_finished());
-                    is_missing |= list_threads().is_some_and(|listed| {
-                        listed.iter().all(|it| known.contains(it)) && !listed.contains(&number)
-                    });
-                }
-                last.thread().unpark();
-                assert!(!is_missing);
-            });
-        }
-    }
 }

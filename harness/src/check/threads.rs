@@ -1,0 +1,101 @@
+//! The threads of this process, as the kernel lists them, and which of them belong to a driver.
+
+use std::fs;
+
+/// Reads one of the kernel's files about a thread.
+fn read(thread: i32, file: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok()
+}
+
+/// Returns the fields of a thread's status that follow its name, which may contain anything.
+fn status(thread: i32) -> Option<String> {
+    let status = read(thread, "stat")?;
+    let (_, fields) = status.rsplit_once(") ")?;
+    Some(fields.to_owned())
+}
+
+/// Returns how many threads this process has; `None` if it cannot be determined.
+#[cfg(target_os = "linux")]
+pub(super) fn count_threads() -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    // The kernel counts each thread as a link of this directory. Two more links belong to the
+    // directory itself.
+    let links = fs::metadata("/proc/self/task").ok()?.nlink();
+    links.checked_sub(2)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn count_threads() -> Option<u64> {
+    None
+}
+
+/// Returns the kernel's id of this thread.
+pub(super) fn this_thread() -> Option<i32> {
+    let link = fs::read_link("/proc/thread-self").ok()?;
+    link.file_name()?.to_str()?.parse().ok()
+}
+
+/// Returns for how many nanoseconds a thread that is waiting has run so far
+/// ([`/proc/PID/schedstat`](https://docs.kernel.org/scheduler/sched-stats.html)); `None` if it is
+/// running or if this cannot be determined.
+pub(super) fn time_of_waiting(thread: i32) -> Option<u64> {
+    // The first field is the state.
+    if status(thread)?.starts_with('R') {
+        return None;
+    }
+    read(thread, "schedstat")?.split(' ').next()?.parse().ok()
+}
+
+/// Returns the threads of this process; `None` if a thread began or ended in the meantime. If a
+/// thread ends while the kernel lists the threads, another thread may be missing from the list.
+pub(super) fn list_threads() -> Option<Vec<i32>> {
+    let count = count_threads();
+    let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let threads = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let threads: Vec<i32> = threads.collect();
+    (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
+}
+
+/// Whether a thread can still do something. For a moment after a thread has been joined, the kernel
+/// still lists it.
+pub(super) fn is_living(thread: i32) -> bool {
+    /// `PF_EXITING` in Linux.
+    const EXITING: u64 = 4;
+    // The flags come after the state and five numbers.
+    let flags = status(thread).and_then(|fields| fields.split(' ').nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & EXITING == 0)
+}
+
+/// Returns the ids of the threads that drivers have started for themselves.
+#[cfg(feature = "holders")]
+pub(super) fn drivers_threads() -> Vec<u32> {
+    let marked = gpu_leak_interpose::marked_threads().into_iter();
+    let started = marked.filter_map(|thread| thread.is_drivers().then_some(thread.id));
+    let named = list_threads()
+        .into_iter()
+        .flatten()
+        .filter(|thread| is_drivers_own(*thread));
+    started
+        .chain(named)
+        .filter_map(|thread| thread.try_into().ok())
+        .collect()
+}
+
+/// Whether a thread has the name of a driver's thread. Such threads act only on request. The name
+/// is the only way to recognise threads that a driver starts with `thrd_create`.
+pub(super) fn is_drivers_own(thread: i32) -> bool {
+    read(thread, "comm").is_some_and(|name| is_drivers_name(name.trim_end()))
+}
+
+/// Whether `name` is of the form `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`. The prefix
+/// `cuda` alone is not sufficient, because a test in a module `cuda` runs on a thread that is named
+/// after the test.
+fn is_drivers_name(name: &str) -> bool {
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
+    name == "cuda-EvtHandlr"
+        || name.strip_prefix("cuda").is_some_and(are_digits)
+        || name.strip_prefix("llvmpipe-").is_some_and(are_digits)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

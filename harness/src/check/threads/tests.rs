@@ -1,0 +1,70 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use super::{is_drivers_name, is_living, list_threads, this_thread};
+
+fn own_number() -> i32 {
+    this_thread().expect("a number")
+}
+
+#[test]
+fn a_test_in_a_module_cuda_is_no_thread_of_the_driver() {
+    for name in ["cuda-EvtHandlr", "cuda00001400006", "llvmpipe-0"] {
+        assert!(is_drivers_name(name), "{name}");
+    }
+    for name in ["cuda::tests::al", "cuda-worker", "cuda", "llvmpipe", "main"] {
+        assert!(!is_drivers_name(name), "{name}");
+    }
+}
+
+#[test]
+fn a_thread_that_was_joined_lives_no_longer() {
+    for _ in 0..1000 {
+        let joined = thread::spawn(own_number).join().expect("a number");
+        assert!(!is_living(joined));
+    }
+    assert!(is_living(own_number()));
+}
+
+/// The kernel lists threads in the order in which they began, so the threads that end are
+/// listed before the one that stays.
+#[test]
+fn a_thread_is_listed_while_others_before_it_end() {
+    for _ in 0..200 {
+        let end = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let ends = || {
+                scope.spawn(|| {
+                    while !end.load(Ordering::Relaxed) {
+                        thread::yield_now();
+                    }
+                })
+            };
+            let mut others: Vec<_> = (0..8).map(|_| ends()).collect();
+            let (tell, number) = channel();
+            let last = scope.spawn(move || {
+                tell.send(own_number()).expect("the test waits");
+                thread::park();
+            });
+            let number = number.recv().expect("a number");
+            // If a thread of another test begins, the number of threads does not show that one
+            // is missing.
+            let known = loop {
+                if let Some(listed) = list_threads() {
+                    break listed;
+                }
+            };
+            end.store(true, Ordering::Relaxed);
+            let mut is_missing = false;
+            while !others.is_empty() {
+                others.retain(|other| !other.is_finished());
+                is_missing |= list_threads().is_some_and(|listed| {
+                    listed.iter().all(|it| known.contains(it)) && !listed.contains(&number)
+                });
+            }
+            last.thread().unpark();
+            assert!(!is_missing);
+        });
+    }
+}
