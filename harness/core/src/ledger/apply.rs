@@ -70,7 +70,7 @@ impl Ledger {
     pub(super) fn update(&self, event: &Event) -> Option<Ticket> {
         match event {
             Event::Created(made) => self.created(made),
-            Event::FreeBegan { key, caller } => return Some(self.free_began(key, *caller)),
+            Event::FreeBegan { key, caller } => return Some(self.free_began(key, caller)),
             Event::FreeEnded {
                 ticket,
                 error,
@@ -192,14 +192,13 @@ impl Ledger {
         if made.key.space.is_shared() {
             return self.shared_created(*made);
         }
-        let (sequence, key, old) = self.table.create(made);
-        if old.is_some() || self.contexts.ending_of(made.context).is_some() {
-            let made = Creation { key, ..*made };
-            self.created_late(Record { sequence, made }, old);
+        let may_be_late = || self.contexts.may_have_ended(made.context);
+        if let Some((record, old)) = self.table.create(made, may_be_late) {
+            self.created_late(record, old);
         }
     }
 
-    /// Handles a creation under the key of something live, or in a context that has ended.
+    /// Handles a creation under the key of something live, or in a context that may have ended.
     #[cold]
     fn created_late(&self, record: Record, old: Option<Box<Record>>) {
         if let Some(old) = old {
@@ -222,13 +221,13 @@ impl Ledger {
         )
     }
 
-    fn free_began(&self, key: &Key, caller: Caller) -> Ticket {
+    fn free_began(&self, key: &Key, caller: &Caller) -> Ticket {
         if key.space.is_shared() {
-            return self.release_began(*key, ALL, None, caller);
+            return self.release_began(*key, ALL, None, *caller);
         }
         let ticket = self.table.begin_free(key, caller);
         if key.space.is_graph() {
-            self.graph_end_began(ticket, *key, caller);
+            self.graph_end_began(ticket, *key, *caller);
         }
         ticket
     }

@@ -59,14 +59,16 @@ impl ContextTable {
         self.last_ended.fetch_max(uid.0, Ordering::Release);
     }
 
-    /// Returns how a context ended, or `None` while it is live.
+    /// Whether a context may have ended. Numbers increase, so this is false for the newest context.
     #[inline]
+    pub(super) fn may_have_ended(&self, uid: ContextUid) -> bool {
+        uid.0 <= self.last_ended.load(Ordering::Acquire)
+    }
+
+    /// Returns how a context ended, or `None` while it is live.
     pub(super) fn ending_of(&self, uid: ContextUid) -> Option<Ending> {
-        // Numbers increase, so for a resource of the newest context, this single load is enough.
-        if uid.0 > self.last_ended.load(Ordering::Acquire) {
-            return None;
-        }
-        lock_quietly(&self.known).ended.get(&uid).copied()
+        let ending = || lock_quietly(&self.known).ended.get(&uid).copied();
+        self.may_have_ended(uid).then(ending).flatten()
     }
 
     pub(super) fn place_of(&self, uid: ContextUid) -> Place {

@@ -188,20 +188,18 @@ impl Shard {
         iter::successors(key.next_copy(), |key| key.next_copy()).find(|key| self.get(key).is_none())
     }
 
-    /// Returns the key of the last live object with the handle of `key`.
+    /// Returns the key of the last live object with the handle of `key`, or `None` if this is `key`.
     #[inline]
-    pub(super) fn last_copy(&self, figures: &Figures, key: &Key) -> Key {
-        match figures.has_copies.load(Ordering::Relaxed) {
-            true => self.last_of_copies(key),
-            false => *key,
-        }
+    pub(super) fn last_copy(&self, figures: &Figures, key: &Key) -> Option<Key> {
+        let had_copies = figures.has_copies.load(Ordering::Relaxed);
+        had_copies.then(|| self.last_of_copies(key)).flatten()
     }
 
     #[cold]
-    fn last_of_copies(&self, key: &Key) -> Key {
+    fn last_of_copies(&self, key: &Key) -> Option<Key> {
         let copies = iter::successors(Some(*key), |key| key.next_copy());
         let live = copies.take_while(|key| self.get(key).is_some());
-        live.last().unwrap_or(*key)
+        live.last()
     }
 
     /// Adds an entry for the key of `made`.

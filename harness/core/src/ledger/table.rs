@@ -71,16 +71,21 @@ impl Table {
         ticket(self.figures.number(), NO_SHARD)
     }
 
-    /// Adds a new resource. Returns its sequence number and key, and the record that was under this
-    /// key before.
+    /// Adds a new resource. Returns its record and the record that was under its key before, if
+    /// there was one or if `may_be_late` says so after the resource was added.
     #[inline]
-    pub(super) fn create(&self, made: &Creation) -> (u64, Key, Option<Box<Record>>) {
+    pub(super) fn create(
+        &self,
+        made: &Creation,
+        may_be_late: impl FnOnce() -> bool,
+    ) -> Option<(Record, Option<Box<Record>>)> {
         let mut shard = self.lock(&made.key);
         let sequence = self.figures.number();
         let (new, old) = shard.write(&self.figures, made, sequence);
         shard.allocated(made.caller);
         shard.gain(&self.figures, new, sequence, Entering::New);
-        (sequence, shard.entries[new as usize].record.key(), old)
+        let is_late = old.is_some() || may_be_late();
+        is_late.then(|| (shard.entries[new as usize].record, old))
     }
 
     /// Adds a record unless there is another one under its key.
@@ -135,21 +140,25 @@ impl Table {
     /// bound, so no figure changes.
     pub(super) fn bind(&self, key: &Key, memory: u64, bytes: u64) {
         let mut shard = self.lock(key);
-        let key = shard.last_copy(&self.figures, key);
-        if let Some(record) = shard.get_mut(&key)
+        let copy = shard.last_copy(&self.figures, key);
+        if let Some(record) = shard.get_mut(copy.as_ref().unwrap_or(key))
             && record.made.kind.is_handle()
         {
             (record.made.pool, record.made.bytes) = (memory, bytes);
         }
     }
 
-    /// Begins a free of the resource under `key`.
-    pub(super) fn begin_free(&self, key: &Key, caller: Caller) -> Ticket {
+    /// Begins a free of the resource under `key`. The arguments are references, because the caller
+    /// has just written them field by field, and a processor waits for such writes before it copies
+    /// several fields at once. Taking the lock lets the writes complete.
+    #[inline]
+    pub(super) fn begin_free(&self, key: &Key, caller: &Caller) -> Ticket {
         let number = Self::shard_of(key);
         let mut shard = self.shards[number].0.lock();
+        let copy = shard.last_copy(&self.figures, key);
+        let key = copy.as_ref().unwrap_or(key);
         let ticket = ticket(self.figures.number(), number);
-        let key = shard.last_copy(&self.figures, key);
-        shard.begin_free(&self.figures, ticket, &key, caller);
+        shard.begin_free(&self.figures, ticket, key, caller);
         ticket
     }
 
@@ -164,7 +173,7 @@ impl Table {
     ) {
         let mut shard = self.lock(key);
         if shard.get(key).is_some_and(wanted) {
-            shard.begin_free(&self.figures, ticket, key, caller);
+            shard.begin_free(&self.figures, ticket, key, &caller);
         }
     }
 
@@ -227,7 +236,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{FreeEnd, SHARDS, Table};
-    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, Ticket};
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Record, Space, Ticket};
     use crate::ledger::shard::MIN_FREE;
     use crate::ledger::{Kind, Layer, Place};
 
@@ -251,8 +260,14 @@ mod tests {
     }
 
     impl Table {
+        /// Returns the new record's sequence number, and the record that was under its key.
+        fn add(&self, address: u64) -> (u64, Option<Box<Record>>) {
+            let (record, old) = self.create(&made(address), || true).unwrap();
+            (record.sequence, old)
+        }
+
         fn begin(&self, address: u64) -> Ticket {
-            self.begin_free(&key(address), Caller::default())
+            self.begin_free(&key(address), &Caller::default())
         }
 
         fn end(&self, ticket: Ticket, succeeded: bool) -> FreeEnd {
@@ -282,7 +297,7 @@ mod tests {
     fn freed_records_do_not_take_up_room_for_long() {
         let table = Table::default();
         for address in 1..=100_000 {
-            table.create(&made(address));
+            table.add(address);
             let ticket = table.begin(address);
             assert!(matches!(table.end(ticket, true), FreeEnd::Done));
         }
@@ -303,9 +318,9 @@ mod tests {
             [(true, true), (true, false), (false, true), (false, false)]
         {
             let table = Table::default();
-            let (older, ..) = table.create(&made(1));
+            let (older, _) = table.add(1);
             let first = table.begin(1);
-            let (newer, _, old) = table.create(&made(1));
+            let (newer, old) = table.add(1);
             assert_eq!(old, None, "the first is being freed");
             if !second_lives {
                 let second = table.begin(1);
@@ -335,13 +350,13 @@ mod tests {
             let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);
             let keys: Vec<Key> = of_one_shard.take(freed + 1).collect();
             for key in &keys[1..] {
-                table.create(&made(key.value()));
+                table.add(key.value());
             }
             for key in &keys[1..] {
                 let ticket = table.begin(key.value());
                 table.end(ticket, true);
             }
-            table.create(&made(keys[0].value()));
+            table.add(keys[0].value());
             assert_eq!(table.lock(&keys[0]).keys(), kept);
             table.assert_consistent();
         }
@@ -352,9 +367,9 @@ mod tests {
     fn an_address_that_is_used_again_and_again_has_its_last_record() {
         for second_first in [true, false] {
             let table = Table::default();
-            table.create(&made(1));
+            table.add(1);
             let first = table.begin(1);
-            let (second_made, ..) = table.create(&made(1));
+            let (second_made, _) = table.add(1);
             let second = table.begin(1);
             let end = |ticket, succeeded| table.end(ticket, succeeded);
             if second_first {
@@ -377,8 +392,9 @@ mod tests {
             let table = Table::default();
             let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);
             let keys: Vec<Key> = of_one_shard.take(20).collect();
-            keys.iter()
-                .for_each(|key| _ = table.create(&made(key.value())));
+            for key in &keys {
+                table.add(key.value());
+            }
             let begin = |key: &Key| table.begin(key.value());
             let tickets: Vec<Ticket> = keys.iter().map(begin).collect();
             let distinct: BTreeSet<u64> = tickets.iter().map(|ticket| ticket.0).collect();

@@ -79,7 +79,7 @@ impl Shard {
         figures: &Figures,
         ticket: Ticket,
         key: &Key,
-        caller: Caller,
+        caller: &Caller,
     ) {
         let target = match self.find(key) {
             Some(index) => {
@@ -91,7 +91,7 @@ impl Shard {
         };
         self.in_flight.push(InFlightFree {
             ticket,
-            caller,
+            caller: *caller,
             target,
             freed_by: 0,
         });
@@ -111,21 +111,22 @@ impl Shard {
         let Some(at) = at else {
             return FreeEnd::Elsewhere;
         };
-        let free = self.in_flight.swap_remove(at);
-        if let FreeTarget::Known(index) = free.target
-            && succeeded
-        {
-            let record = self.release(index);
-            if is_done(record, free.caller) {
-                return FreeEnd::Done;
-            }
-            return FreeEnd::Pending(EndedFree {
-                key: record.key(),
-                caller: free.caller,
-                record: Some(*record),
-            });
+        let InFlightFree { target, caller, .. } = &self.in_flight[at];
+        let (FreeTarget::Known(index), true) = (target, succeeded) else {
+            let free = self.in_flight.swap_remove(at);
+            return self.end_otherwise(figures, succeeded, free);
+        };
+        let (index, caller) = (*index, *caller);
+        self.in_flight.swap_remove(at);
+        let record = self.release(index);
+        if is_done(record, caller) {
+            return FreeEnd::Done;
         }
-        self.end_otherwise(figures, succeeded, free)
+        FreeEnd::Pending(EndedFree {
+            key: record.key(),
+            caller,
+            record: Some(*record),
+        })
     }
 
     /// Ends a free that failed, or that has not freed the record at a known position.
