@@ -6,9 +6,8 @@ use crate::arguments::Explain;
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::{Stream, print, wrapped};
 
-/// The page of the book that explains all terms. `cli/messages.md` is a link to it, so that the
-/// published package contains it.
-const PAGE: &str = include_str!("../../messages.md");
+/// The page of the book that explains all terms: docs/messages.md.
+const PAGE: &str = include_str!(env!("GPU_LEAK_MESSAGES"));
 
 /// The minimum similarity of a term that is suggested for an unknown one.
 const SIMILAR: f64 = 0.75;
