@@ -1,5 +1,5 @@
 //! Builds the library that `exec` preloads and the harness that it loads. Both are embedded in the
-//! command.
+//! command. It also finds the page that `explain` reads.
 //!
 //! cargo has no stable way to depend on the shared library of another package, since artifact
 //! dependencies are unstable. So this script runs cargo itself. It uses a separate target
@@ -32,6 +32,10 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let target = variable("TARGET");
     println!("cargo::rustc-env=GPU_LEAK_TARGET={target}");
+    println!(
+        "cargo::rustc-env=GPU_LEAK_MESSAGES={}",
+        messages().display()
+    );
     // This library is stripped, since reports do not show its own frames. It unwinds, so that a
     // panic can be caught at its boundary. It must not be unloaded while its signal handlers are
     // installed and its thread runs.
@@ -59,6 +63,19 @@ fn main() {
         static_unwinder: true,
     };
     embed(&preloaded, "GPU_LEAK_PRELOAD_LIBRARY", &target);
+}
+
+/// Returns the path of the page that `explain` reads. `messages.md` is a link to the page, so that
+/// the published package contains it. In a checkout without symbolic links, which is usual on
+/// Windows, it is a file that contains the path of the page.
+fn messages() -> PathBuf {
+    let directory = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let page = directory.join("messages.md");
+    let text = fs::read_to_string(&page).unwrap_or_default();
+    match text.lines().count() {
+        1 => directory.join(text.trim()),
+        _ => page,
+    }
 }
 
 /// A library that the command contains.

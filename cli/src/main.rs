@@ -25,7 +25,7 @@
 //! 4 run_directories              which files belong to the runs that the user names
 //! 3 workspace                    where runs and their configuration are
 //! 2 exit                         exit codes
-//! 1 output explanations          printing; what the words of reports mean, and what to do
+//! 1 output                       printing
 //! ```
 
 mod arguments;
@@ -33,7 +33,6 @@ mod commands;
 mod deny;
 mod entries;
 mod exit;
-mod explanations;
 #[cfg(test)]
 mod fuzz;
 mod launch;

@@ -5,7 +5,6 @@
 //! program under `exec` may print anything at any time, so progress there consists of a few whole
 //! lines, printed only if the usage has changed.
 
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -13,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use gpu_leak_check::__command::run_files;
 use gpu_leak_check::report::{escape, run_file};
 use gpu_leak_check::units::{count, quantity, size};
 
@@ -146,10 +146,10 @@ impl Drop for Program {
 /// Returns how many resources and bytes the processes hold according to their newest snapshots.
 /// Returns `None` without snapshots.
 fn held(directory: &Path) -> Option<(u64, u64)> {
-    let files = fs::read_dir(directory).ok()?.flatten();
-    let files = files.map(|file| file.path());
-    let runs = files.filter(|file| file.extension().is_some_and(|end| end == "jsonl"));
-    let snapshots = runs.filter_map(|file| run_file::read(&file).ok()?.snapshot);
+    let files = run_files(directory).ok()?;
+    let snapshots = files
+        .iter()
+        .filter_map(|file| run_file::read(file).ok()?.snapshot);
     let held = snapshots.map(|snapshot| {
         let findings = snapshot.report.findings.iter();
         let held = findings.map(|finding| (finding.count, finding.bytes));

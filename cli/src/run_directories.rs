@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gpu_leak_check::__command::run_file_name;
+use gpu_leak_check::__command::{run_file_name, run_files};
 
 use crate::exit::{ExitResult, Failure};
 use crate::workspace::{self, Workspace};
@@ -39,7 +38,7 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     let mut runs: Vec<(SystemTime, PathBuf)> = entries
         .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
         .map(|entry| entry.path())
-        .filter_map(|directory| Some((written(&jsonl_in(&directory).ok()?)?, directory)))
+        .filter_map(|directory| Some((written(&run_files(&directory).ok()?)?, directory)))
         .collect();
     runs.sort_by(|left, right| right.cmp(left));
     runs.into_iter().map(|(_, directory)| directory).collect()
@@ -52,7 +51,7 @@ pub(crate) fn before(run: &[PathBuf]) -> ExitResult<Option<PathBuf>> {
         .filter_map(|file| Some(absolute(file).parent()?.to_owned()))
         .collect();
     let is_earlier = |directory: &PathBuf| {
-        let files = jsonl_in(directory).unwrap_or_default();
+        let files = run_files(directory).unwrap_or_default();
         !of_run.contains(&absolute(directory)) && written(&files) < written(run)
     };
     Ok(newest_first(&workspace::runs()?)
@@ -81,12 +80,12 @@ pub(crate) fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
         return Ok(vec![path.to_owned()]);
     }
     let files =
-        jsonl_in(path).map_err(|why| Failure::usage(format!("cannot read {shown}: {why}")))?;
+        run_files(path).map_err(|why| Failure::usage(format!("cannot read {shown}: {why}")))?;
     if !files.is_empty() {
         return Ok(files);
     }
     match &newest_first(path)[..] {
-        [only] => jsonl_in(only)
+        [only] => run_files(only)
             .map_err(|why| Failure::usage(format!("cannot read {}: {why}", only.display()))),
         [newest, older @ ..] => Err(Failure::usage(format!(
             "{shown} is not a run but contains {} runs: pass one of them, such as {}",
@@ -94,7 +93,7 @@ pub(crate) fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
             newest.display()
         ))),
         // A run may have the name of an unrelated directory here.
-        [] => jsonl_in(&directory_of_name(path)?)
+        [] => run_files(&directory_of_name(path)?)
             .ok()
             .filter(|files| !files.is_empty())
             .ok_or_else(|| {
@@ -140,12 +139,4 @@ fn named_run(name: &Path) -> ExitResult<PathBuf> {
         "there is no run called {name} in {runs}, and no file or directory of that name: {there}. \
          `cargo gpu-leak test --name {name}` gives a run this name"
     )))
-}
-
-/// Returns the run files in `directory`.
-pub(crate) fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let paths = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
-    Ok(paths
-        .filter(|path| path.extension().is_some_and(|end| end == "jsonl") && path.is_file())
-        .collect())
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpu_leak_check::__command::NamedRun;
+use gpu_leak_check::__command::{NamedRun, run_files};
 
 use crate::arguments::Output;
 use crate::exit::{Exit, ExitResult, Failure, code_of};
@@ -17,7 +17,6 @@ use crate::overview::Overview;
 use crate::progress;
 use crate::render::{self, Format, Rendering};
 use crate::run::Run;
-use crate::run_directories::jsonl_in;
 use crate::workspace;
 
 /// The variable that contains the name of the run to which a process belongs.
@@ -100,7 +99,7 @@ impl Session {
             return Ok(None);
         }
         let shown = directory.display();
-        let problem = match jsonl_in(&directory) {
+        let problem = match run_files(&directory) {
             Ok(files) if !files.is_empty() => return Run::read(&files).map(Some),
             Ok(_) => format!(
                 "no process could write its file to {shown}: free space there, or name another \

@@ -14,8 +14,6 @@ mod conflicts;
 mod expand;
 #[path = "../../macros/src/fuzz.rs"]
 mod fuzz;
-#[path = "../../macros/src/inherit.rs"]
-mod inherit;
 #[path = "../../macros/src/input.rs"]
 mod input;
 #[path = "../../macros/src/module.rs"]

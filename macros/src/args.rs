@@ -9,8 +9,8 @@ use syn::{Path, Token};
 
 use crate::allow::Allow;
 use crate::conflicts;
-use crate::inherit;
 use crate::paths::Paths;
+use crate::requeue::Requeued;
 use crate::value::{self, Value};
 
 /// The attribute's arguments.
@@ -63,17 +63,24 @@ const LIBRARY: &str = "crate";
 const ALLOW: &str = "allow";
 
 impl Args {
-    /// Parses all arguments. The error contains every mistake in them.
-    pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
+    /// Parses an attribute's own arguments and adds the inherited ones. The error contains every
+    /// mistake in its own arguments.
+    pub(crate) fn parse(own: TokenStream, inherited: Option<&TokenStream>) -> syn::Result<Self> {
+        let mut args = Self::parse_own(own)?;
+        if let Some(inherited) = inherited {
+            let (outer, own) = Requeued::take(inherited.clone())?;
+            args.fill_from(Self::parse(own, outer.inherited.as_ref())?);
+        }
+        Ok(args)
+    }
+
+    fn parse_own(tokens: TokenStream) -> syn::Result<Self> {
         (|input: ParseStream<'_>| {
             let mut args = Self::default();
-            let mut inherited = None;
             let mut seen = Vec::new();
             let mut mistakes: Option<syn::Error> = None;
             while !input.is_empty() {
-                if inherit::stands_at(input) {
-                    inherited = Some(Self::parse(inherit::read(input)?)?);
-                } else if let Err(mistake) = args.read_one(input, &mut seen) {
+                if let Err(mistake) = args.read_one(input, &mut seen) {
                     skip_to_comma(input)?;
                     match &mut mistakes {
                         Some(earlier) => earlier.combine(mistake),
@@ -88,9 +95,6 @@ impl Args {
                 mistakes.or_else(|| conflicts::check(|name| args.value(name), &seen))
             {
                 return Err(mistakes);
-            }
-            if let Some(inherited) = inherited {
-                args.fill_from(inherited);
             }
             Ok(args)
         })

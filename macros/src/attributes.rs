@@ -1,6 +1,8 @@
-//! Classifies the other attributes on a test by their names.
+//! Classifies the attributes on a test by their names, and reads the arguments of this one.
 
-use syn::Attribute;
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{Attribute, Meta};
 
 /// Attributes that the compiler reads and that no macro expands. If one is missing here, the only
 /// cost is a second round of expansion. `cfg` and `cfg_attr` are missing on purpose, because their
@@ -106,4 +108,22 @@ pub(crate) fn is_lint_level(attribute: &Attribute) -> bool {
 fn last(attribute: &Attribute) -> String {
     let segment = attribute.path().segments.last();
     segment.map_or_else(String::new, |segment| segment.ident.to_string())
+}
+
+/// Returns the arguments of an attribute.
+pub(crate) fn arguments(attribute: &Attribute) -> TokenStream {
+    match &attribute.meta {
+        Meta::List(list) => list.tokens.clone(),
+        Meta::Path(_) => TokenStream::new(),
+        // This form is invalid, which is reported where it is parsed.
+        Meta::NameValue(pair) => pair.value.to_token_stream(),
+    }
+}
+
+/// Returns the error for two attributes on an item, neither of which comes from its module.
+pub(crate) fn twice(again: &Attribute) -> syn::Error {
+    syn::Error::new_spanned(
+        again,
+        "`#[gpu_leak_check]` is applied twice: put all options into one",
+    )
 }

@@ -11,7 +11,7 @@ use crate::input::{self, Input};
 use crate::paths::{self, Paths};
 use crate::requeue::Requeued;
 use crate::should_panic::ShouldPanic;
-use crate::{attributes, conflicts, inherit, module};
+use crate::{attributes, conflicts, module};
 
 /// Expands the attribute with `args` on `item`.
 ///
@@ -44,27 +44,27 @@ pub(crate) fn with_error(error: &syn::Error, item: TokenStream) -> TokenStream {
 }
 
 fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
-    let (mut requeued, mut tokens) = Requeued::take(tokens)?;
+    let (mut requeued, tokens) = Requeued::take(tokens)?;
     if let Some(position) = function.attrs.iter().position(attributes::is_self) {
         let other = &function.attrs[position];
-        let (passed, own) = Requeued::take(inherit::arguments(other))?;
+        let (passed, own) = Requeued::take(attributes::arguments(other))?;
+        let is_of_module = requeued.is_of_module(&tokens);
+        let other_is_of_module = passed.is_of_module(&own);
         requeued.absorb(passed);
-        if inherit::is_all(&own) {
-            tokens = inherit::join(own, tokens)?;
+        if other_is_of_module {
             function.attrs.remove(position);
-        } else if inherit::is_all(&tokens) {
+        } else if is_of_module {
             // The function's own attribute is added again, under the name that it has in this
             // function.
             let path = other.path();
             let marker = requeued.argument();
-            let joined = inherit::join(tokens, own)?;
-            function.attrs[position] = parse_quote!(#[#path(#marker #joined)]);
+            function.attrs[position] = parse_quote!(#[#path(#marker #own)]);
             return Ok(function.into_token_stream());
         } else {
-            return Err(inherit::twice(other));
+            return Err(attributes::twice(other));
         }
     }
-    let args = Args::parse(tokens.clone())?;
+    let args = Args::parse(tokens.clone(), requeued.inherited.as_ref())?;
     conflicts::check_layer(|name| args.value(name))?;
     let paths = Paths::new(args.library.as_ref());
     // If the attribute that makes the test was above this one, libtest has read `#[should_panic]`.
@@ -81,7 +81,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     if let Some(again) = requeued.behind_others(&tokens, &function, is_finished, &paths) {
         return Ok(again);
     }
-    if inherit::is_all(&tokens) && !requeued.has_test {
+    if requeued.is_of_module(&tokens) && !requeued.has_test {
         // The module's attribute took this for a test that depends on a condition, but it is not a
         // test.
         return Ok(function.into_token_stream());

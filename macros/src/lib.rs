@@ -9,7 +9,6 @@ mod conflicts;
 mod expand;
 #[cfg(test)]
 mod fuzz;
-mod inherit;
 mod input;
 mod module;
 mod paths;

@@ -8,23 +8,25 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Item, ItemMod, Meta, Token, parse_quote};
 
 use crate::args::Args;
+use crate::attributes;
 use crate::input::WHOLE_SUITE;
 use crate::paths::Paths;
-use crate::{attributes, inherit};
+use crate::requeue::Requeued;
 
 /// Adds the attribute to the items of the module.
-pub(crate) fn expand(tokens: TokenStream, mut module: ItemMod) -> syn::Result<TokenStream> {
+pub(crate) fn expand(all: TokenStream, mut module: ItemMod) -> syn::Result<TokenStream> {
+    let (requeued, tokens) = Requeued::take(all.clone())?;
     if let Some(own) = module.attrs.iter_mut().find(|a| attributes::is_self(a)) {
-        if !inherit::is_all(&tokens) {
-            return Err(inherit::twice(own));
+        if !requeued.is_of_module(&tokens) {
+            return Err(attributes::twice(own));
         }
-        let path = own.path();
-        let joined = inherit::join(tokens, inherit::arguments(own))?;
-        *own = parse_quote!(#[#path(#joined)]);
+        let (path, marker) = (own.path(), requeued.argument());
+        let arguments = attributes::arguments(own);
+        *own = parse_quote!(#[#path(#marker #arguments)]);
         return Ok(module.into_token_stream());
     }
     // The arguments are parsed here, so that a mistake is reported once and not at each test.
-    let args = Args::parse(tokens.clone())?;
+    let args = Args::parse(tokens, requeued.inherited.as_ref())?;
     let Some((_, items)) = &mut module.content else {
         return Err(syn::Error::new_spanned(
             &module,
@@ -35,7 +37,7 @@ pub(crate) fn expand(tokens: TokenStream, mut module: ItemMod) -> syn::Result<To
         ));
     };
     let attribute = Paths::new(args.library.as_ref()).attribute();
-    let argument = inherit::argument(&tokens);
+    let argument = Requeued::inheriting(all).argument();
     for item in items {
         let attributes = match item {
             Item::Fn(function) if function.attrs.iter().any(may_make_test) => &mut function.attrs,

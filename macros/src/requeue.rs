@@ -13,9 +13,12 @@ use crate::attributes;
 use crate::paths::Paths;
 use crate::should_panic::ShouldPanic;
 
-/// The data that one round of expansion passes to the next, in a hidden argument.
+/// The data that one expansion passes to the next, in a hidden argument: a round to the next one,
+/// and a module to its tests.
 #[derive(Default)]
 pub(crate) struct Requeued {
+    /// The arguments of the attribute on the module that contains the item.
+    pub(crate) inherited: Option<TokenStream>,
     /// Whether an attribute that makes a test was seen. It may already have been expanded.
     pub(crate) has_test: bool,
     /// `#[should_panic]`, removed before another attribute could act on it.
@@ -27,6 +30,14 @@ pub(crate) struct Requeued {
 
 impl Requeued {
     const NAME: &str = "__requeued";
+
+    /// Returns the data that a module with the arguments `inherited` passes to its items.
+    pub(crate) fn inheriting(inherited: TokenStream) -> Self {
+        Self {
+            inherited: Some(inherited),
+            ..Self::default()
+        }
+    }
 
     /// Removes the hidden argument written by [`Requeued::argument`] from the front of the
     /// arguments.
@@ -45,8 +56,15 @@ impl Requeued {
         .parse2(args)
     }
 
-    /// Adds what another attribute on the same function has recorded.
+    /// Whether an attribute with this data and the arguments `own` comes from the module alone, so
+    /// that the item has none of its own.
+    pub(crate) fn is_of_module(&self, own: &TokenStream) -> bool {
+        self.inherited.is_some() && own.is_empty()
+    }
+
+    /// Adds what another attribute on the same item has recorded.
     pub(crate) fn absorb(&mut self, other: Self) {
+        self.inherited = self.inherited.take().or(other.inherited);
         self.has_test |= other.has_test;
         self.should_panic = self.should_panic.take().or(other.should_panic);
     }
@@ -56,7 +74,9 @@ impl Requeued {
             let fact: Ident = facts.parse()?;
             let value;
             parenthesized!(value in facts);
-            if fact == "test" {
+            if fact == "inherited" {
+                self.inherited = Some(value.parse()?);
+            } else if fact == "test" {
                 self.has_test = true;
             } else if fact == "panics" {
                 self.should_panic = Some(ShouldPanic::of(value.parse()?));
@@ -71,13 +91,14 @@ impl Requeued {
     /// Creates the argument that [`Requeued::take`] removes, with its comma.
     pub(crate) fn argument(&self) -> TokenStream {
         let name = Ident::new(Self::NAME, Span::call_site());
+        let inherited = self.inherited.iter();
         let test = self.has_test.then(|| quote!(test()));
         let panics = self.should_panic.as_ref().map(|should_panic| {
             let expected = &should_panic.expected;
             quote!(panics(#expected))
         });
         let behind = &self.behind;
-        quote!(#name(#test #panics behind(#(#behind),*)),)
+        quote!(#name(#(inherited(#inherited))* #test #panics behind(#(#behind),*)),)
     }
 
     /// Re-emits the attribute behind the macros that are still on the function. Returns `None` if

@@ -17,7 +17,7 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
-    let args = Args::parse(args)?;
+    let args = Args::parse(args, None)?;
     if !args.options.is_empty() {
         return Err(syn::Error::new(
             Span::call_site(),

@@ -24,11 +24,12 @@ fn root() -> PathBuf {
 fn find_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory").flatten() {
         let (path, name) = (entry.path(), entry.file_name());
-        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let kind = entry.file_type().expect("a kind of file");
         let name = name.to_string_lossy();
-        if is_directory && name != ".git" && name != "target" && name != "node_modules" {
+        if kind.is_dir() && name != ".git" && name != "target" && name != "node_modules" {
             find_pages(&path, pages);
-        } else if path.extension().is_some_and(|end| end == "md") {
+        } else if kind.is_file() && path.extension().is_some_and(|end| end == "md") {
+            // A link to a page is not another page.
             pages.push(path);
         }
     }

@@ -4,11 +4,53 @@ use std::fmt::Write;
 
 use crate::arguments::Explain;
 use crate::exit::{Exit, ExitResult, Failure};
-use crate::explanations::{self, DRIVER_ERRORS, EXPLANATIONS, Explanation};
 use crate::output::{Stream, print, wrapped};
+
+/// The page of the book that explains all terms: docs/messages.md.
+const PAGE: &str = include_str!(env!("GPU_LEAK_MESSAGES"));
 
 /// The minimum similarity of a term that is suggested for an unknown one.
 const SIMILAR: f64 = 0.75;
+
+/// A term that reports use, with hyphens for its spaces.
+struct Explanation {
+    code: &'static str,
+    means: String,
+    remedy: String,
+}
+
+impl Explanation {
+    /// Reads the lines of a section of the page: the term, what it means, and what to do.
+    fn of(section: &'static str) -> Option<Self> {
+        let mut lines = section.lines().filter(|line| !line.is_empty());
+        Some(Self {
+            code: lines.next()?.trim_matches('`'),
+            means: without_marks(lines.next()?),
+            remedy: without_marks(lines.next()?.strip_prefix("*What to do:* ")?),
+        })
+    }
+}
+
+/// Returns the explanations in the order of the page.
+fn explanations() -> Vec<Explanation> {
+    let sections = PAGE.split("\n### ").skip(1);
+    sections.filter_map(Explanation::of).collect()
+}
+
+/// Removes the backticks around attributes and the names of tables, which a terminal shows without
+/// them. Other code keeps its backticks.
+fn without_marks(text: &str) -> String {
+    let mut shown = String::new();
+    for (number, part) in text.split('`').enumerate() {
+        match number % 2 {
+            1 if !part.starts_with("#[") && !part.starts_with("[[") => {
+                shown.extend(["`", part, "`"]);
+            }
+            _ => shown += part,
+        }
+    }
+    shown
+}
 
 pub(crate) fn run(asked: &Explain) -> ExitResult<Exit> {
     let text = match &asked.code[..] {
@@ -19,30 +61,30 @@ pub(crate) fn run(asked: &Explain) -> ExitResult<Exit> {
     Ok(Exit::Clean)
 }
 
+/// Explains a term, regardless of the case of its letters, or the error of the driver with this
+/// number.
 fn one(code: &str, width: usize) -> Result<String, String> {
     let code = code.trim_end_matches(':').split_whitespace();
     let code = &*code.collect::<Vec<_>>().join("-");
-    let number = DRIVER_ERRORS.iter().find(|(number, _)| *number == code);
-    let code = number.map_or(code, |(_, name)| name);
-    let Some(word) = explanations::of(code) else {
+    let number = format!("Error {code}. ");
+    let is_asked =
+        |it: &Explanation| it.code.eq_ignore_ascii_case(code) || it.means.starts_with(&number);
+    let Some(word) = explanations().into_iter().find(is_asked) else {
         return Err(unknown(code));
     };
     let mut lines = vec![word.code.to_owned(), String::new()];
-    lines.extend(wrapped(word.means, 2, 2, width));
+    lines.extend(wrapped(&word.means, 2, 2, width));
     lines.push(String::new());
-    lines.extend(wrapped(word.remedy, 2, 2, width));
+    lines.extend(wrapped(&word.remedy, 2, 2, width));
     Ok(lines.join("\n") + "\n")
 }
 
 fn unknown(code: &str) -> String {
-    let similarity =
-        |word: &&Explanation| strsim::jaro_winkler(&word.code.to_lowercase(), &code.to_lowercase());
-    let mut near: Vec<_> = EXPLANATIONS
-        .iter()
-        .filter(|word| similarity(word) > SIMILAR)
-        .collect();
+    let similarity = |word: &&str| strsim::jaro_winkler(&word.to_lowercase(), &code.to_lowercase());
+    let words = explanations().into_iter().map(|it| it.code);
+    let mut near: Vec<_> = words.filter(|word| similarity(word) > SIMILAR).collect();
     near.sort_by(|left, right| similarity(right).total_cmp(&similarity(left)));
-    let near: Vec<_> = near.iter().take(3).map(|word| word.code).collect();
+    near.truncate(3);
     let code = gpu_leak_check::report::escape::name(code);
     if near.is_empty() {
         return format!("no report uses `{code}`; `cargo gpu-leak explain` lists all terms");
@@ -52,10 +94,11 @@ fn unknown(code: &str) -> String {
 
 /// Returns each term with the beginning of its explanation, on one line of this width.
 fn all(width: usize) -> String {
-    let longest = EXPLANATIONS.iter().map(|word| word.code.len()).max();
+    let words = explanations();
+    let longest = words.iter().map(|word| word.code.len()).max();
     let longest = longest.unwrap_or_default();
     let mut text = String::new();
-    for word in EXPLANATIONS {
+    for word in words {
         let line = format!("{:longest$}  {}", word.code, word.means);
         let line = match line.char_indices().nth(width.saturating_sub(1)) {
             Some((end, _)) => format!("{}…", &line[..end]),
@@ -69,132 +112,94 @@ fn all(width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::env;
-    use std::fmt::Write;
-    use std::fs;
+    use std::collections::BTreeSet;
 
     use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
     use gpu_leak_check::report::{Code, details};
 
-    use super::{DRIVER_ERRORS, EXPLANATIONS, Explanation, all, one};
+    use super::{PAGE, all, explanations, one};
     use crate::render::sample;
 
-    /// The page of the book that contains all explanations.
-    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/messages.md");
+    /// Returns the terms in the chapter of the page with this title.
+    fn chapter(title: &str) -> BTreeSet<&'static str> {
+        let mut chapters = PAGE.split("\n## ");
+        let chapter = chapters.find(|chapter| chapter.starts_with(title));
+        let sections = chapter.expect("a chapter").split("\n### `").skip(1);
+        let term = |section: &'static str| section.split_once('`').map(|(term, _)| term);
+        sections.filter_map(term).collect()
+    }
 
-    /// If this variable is set, the test writes the page.
-    const BLESS: &str = "README_BLESS";
+    #[test]
+    fn every_section_of_the_page_is_a_heading_and_two_lines() {
+        let explained = explanations();
+        assert!(explained.len() > 80, "{}", explained.len());
+        let sections = PAGE.split("\n### ").skip(1);
+        for section in sections {
+            let (section, _) = section.split_once("\n## ").unwrap_or((section, ""));
+            let lines: Vec<_> = section.trim_end().lines().collect();
+            let [code, "", means, "", remedy] = lines[..] else {
+                panic!("not three paragraphs of one line: {section}");
+            };
+            assert!(code.starts_with('`') && code.ends_with('`'), "{code}");
+            for text in [means, remedy] {
+                assert!(text.matches('`').count().is_multiple_of(2), "{text}");
+                assert!(
+                    !text.contains("]("),
+                    "a terminal cannot follow a link: {text}"
+                );
+            }
+            let code = code.trim_matches('`');
+            let found = explained.iter().filter(|it| it.code == code);
+            assert_eq!(found.count(), 1, "{code}");
+        }
+    }
 
-    fn statuses() -> impl Iterator<Item = CheckStatus> {
-        let others = [
+    #[test]
+    fn every_status_has_a_section_and_so_has_every_reason() {
+        let kinds = FindingKind::ALL.iter().copied().map(CheckStatus::Found);
+        let statuses = kinds.chain([
             CheckStatus::Inconclusive,
             CheckStatus::NotMeasured,
             CheckStatus::Unexpected,
             CheckStatus::Aborted,
             CheckStatus::Clean,
-        ];
-        let kinds = FindingKind::ALL.iter().copied().map(CheckStatus::Found);
-        kinds.chain(others)
-    }
-
-    /// Returns the chapter of the page that an explanation belongs to.
-    fn chapter(explanation: &Explanation) -> usize {
-        let code = explanation.code;
-        match code {
-            _ if statuses().any(|status| status.name() == code) => 0,
-            _ if Code::ALL.iter().any(|reason| reason.name() == code) => 1,
-            _ if code.starts_with("CUDA_ERROR_") => 3,
-            _ => 2,
-        }
-    }
-
-    fn page() -> String {
-        let mut page = String::from(
-            "# Troubleshooting by message\n\n\
-             The words that reports and summaries use, with what they mean and what to do. `cargo gpu-leak explain \
-             WORD`\nprints the same. Reports write spaces for hyphens, and `explain` takes both: *no GPU* is `no-gpu`. \
-             Problems without a\nmessage are on the page [by symptom](troubleshooting.md).\n",
-        );
-        let chapters = [
-            "Results of a check",
-            "Why a check could not measure",
-            "Other words of reports and summaries",
-            "Errors of the CUDA driver",
-        ];
-        for (number, title) in chapters.into_iter().enumerate() {
-            // Writing to a string cannot fail.
-            let _ = write!(page, "\n## {title}\n");
-            for word in EXPLANATIONS.iter().filter(|word| chapter(word) == number) {
-                let code = word.code;
-                let (means, remedy) = (with_code(word.means), with_code(word.remedy));
-                let error = DRIVER_ERRORS.iter().find(|(_, name)| *name == code);
-                let error =
-                    error.map_or_else(String::new, |(number, _)| format!("Error {number}. "));
-                let _ = write!(
-                    page,
-                    "\n### `{code}`\n\n{error}{means}\n\n*What to do:* {remedy}\n"
-                );
-            }
-        }
-        page
-    }
-
-    /// Returns `text` with attributes and the names of tables marked as code. A terminal shows them
-    /// unmarked.
-    fn with_code(text: &str) -> String {
-        let opens = |rest: &str| rest.starts_with("#[") || rest.starts_with("[[");
-        let mut page = String::new();
-        let mut rest = text;
-        while let Some(start) =
-            (0..rest.len()).find(|&at| rest.is_char_boundary(at) && opens(&rest[at..]))
-        {
-            let mut depth = 0;
-            let closes = |letter: char| {
-                depth += i32::from(letter == '[') - i32::from(letter == ']');
-                letter == ']' && depth == 0
-            };
-            let end = rest[start..].find(closes).expect("the brackets match");
-            let (before, code) = (&rest[..start], &rest[start..=start + end]);
-            let is_quoted = before.matches('`').count() % 2 == 1;
-            let quote = if is_quoted { "" } else { "`" };
-            page.extend([before, quote, code, quote]);
-            rest = &rest[start + end + 1..];
-        }
-        page + rest
+        ]);
+        let statuses = statuses.map(|status| status.name()).collect();
+        assert_eq!(chapter("Results of a check"), statuses);
+        let reasons = Code::ALL.iter().filter(|code| **code != Code::Unknown);
+        let reasons = reasons.map(|code| code.name()).collect();
+        assert_eq!(chapter("Why a check could not measure"), reasons);
     }
 
     #[test]
-    fn the_page_of_messages_has_every_explanation() {
-        if env::var_os(BLESS).is_some() {
-            fs::write(PAGE, page()).expect("the page is written");
-        }
-        let present = fs::read_to_string(PAGE).expect("the page");
-        assert!(
-            present == page(),
-            "docs/messages.md is out of date: run this test once with {BLESS}=1"
-        );
-    }
-
-    #[test]
-    fn every_kind_of_finding_and_every_status_is_explained() {
-        for status in statuses() {
-            assert!(one(status.name(), 80).is_ok(), "{}", status.name());
+    fn every_error_of_the_driver_can_be_found_by_its_number() {
+        let errors = chapter("Errors of the CUDA driver");
+        assert!(errors.len() > 10, "{errors:?}");
+        for error in errors {
+            let explanation = one(error, 80).expect("known");
+            let number = explanation.split_once("\n\n  Error ");
+            let (number, _) = number
+                .expect("a number")
+                .1
+                .split_once('.')
+                .expect("its end");
+            assert_eq!(one(number, 80), Ok(explanation), "{error}");
         }
     }
 
     #[test]
-    fn every_reason_a_check_may_give_is_explained() {
-        for code in Code::ALL.iter().filter(|code| **code != Code::Unknown) {
-            assert!(one(code.name(), 80).is_ok(), "{}", code.name());
+    fn a_terminal_shows_attributes_and_tables_without_backticks() {
+        for (term, shown) in [
+            (
+                "leaked",
+                "allow it: #[gpu_leak_check(allow(\"fn:optim::Adam::step\"",
+            ),
+            ("leaked", "an [[allow]] entry in gpu-leak-check.toml"),
+            ("unexpected", "once: `warmup = 1` excludes it."),
+        ] {
+            let explanation = one(term, 1000).expect("known");
+            assert!(explanation.contains(shown), "{explanation}");
         }
-    }
-
-    #[test]
-    fn a_word_is_explained_once() {
-        let mut codes: Vec<_> = EXPLANATIONS.iter().map(|word| word.code).collect();
-        codes.sort_unstable();
-        codes.dedup();
-        assert_eq!(codes.len(), EXPLANATIONS.len(), "{}", all(80));
     }
 
     #[test]

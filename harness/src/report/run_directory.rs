@@ -80,16 +80,29 @@ fn is_run(directory: &Path) -> bool {
 /// Whether a process that has a file in `directory` is still running. A process on another machine
 /// or in another process namespace cannot be seen from here.
 fn is_in_progress(directory: &Path) -> bool {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut files = entries.map(|entry| entry.path()).filter(|path| {
-        // Opening a pipe would block.
-        path.extension().is_some_and(|end| end == "jsonl") && path.is_file()
-    });
-    files.any(|path| {
+    let files = run_files(directory).unwrap_or_default();
+    files.iter().any(|path| {
         File::open(path)
             .and_then(|file| parse(BufReader::new(file.take(LONGEST_HEADER))))
             .is_ok_and(|file| file.header.and_then(|it| it.is_running()) == Some(true))
     })
+}
+
+/// Returns the run files in `directory`, sorted by name.
+///
+/// # Errors
+///
+/// Returns an error if the directory cannot be read.
+pub fn run_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
+    let has_extension = |path: &PathBuf| path.extension().is_some_and(|end| end == "jsonl");
+    let mut files: Vec<_> = paths
+        .filter(has_extension)
+        // Opening a pipe would block.
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    Ok(files)
 }
 
 /// A run whose name the user chose. An earlier run of that name is set aside, so that the two are

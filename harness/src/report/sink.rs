@@ -8,7 +8,7 @@ use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::check_report::Report;
-use super::run_directory::{RunDirectory, UNFINISHED, run_name};
+use super::run_directory::{RunDirectory, UNFINISHED, run_files, run_name};
 use super::run_file::{
     Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SCHEMA, SNAPSHOT,
     Unchecked, Unowned, pid_space,
@@ -128,20 +128,12 @@ impl Sink {
         let Some(own) = self.path() else {
             return Vec::new();
         };
-        let entries = own
+        let mut files = own
             .parent()
-            .and_then(|directory| fs::read_dir(directory).ok());
-        let mut others: Vec<_> = entries
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| *path != own && path.extension().is_some_and(|end| end == "jsonl"))
-            // Opening a pipe would block.
-            .filter(|path| path.is_file())
-            .collect();
-        others.sort();
-        others
+            .and_then(|it| run_files(it).ok())
+            .unwrap_or_default();
+        files.retain(|path| *path != own);
+        files
     }
 
     /// Returns the path of the file, once it exists.

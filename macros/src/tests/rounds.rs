@@ -152,7 +152,7 @@ fn a_module_hands_its_arguments_to_every_test_and_to_nothing_else() {
 #[test]
 fn options_of_a_function_override_those_of_its_module() {
     let own = "#[test] #[mine::gpu_leak_check(tolerance = 2)] fn f() {}";
-    let inherited = "__inherited(__inherited(settle = \"1s\"), tolerance = 1, confirm = false),";
+    let inherited = "__requeued(inherited(__requeued(inherited(settle = \"1s\")), tolerance = 1, confirm = false)),";
     let handed_over = again(inherited, own).expect("another round");
     assert_eq!(names(&handed_over.attrs), ["test", "mine::gpu_leak_check"]);
     let expansion = pretty(next_round(handed_over));
@@ -178,9 +178,9 @@ fn an_inherited_option_that_contradicts_a_test_s_own_is_dropped() {
         ("parallel", "isolate"),
     ] {
         let item = format!(
-            "#[gpu_leak_check(__inherited({inherited}, settle = \"1s\"),)] #[test] fn f() {{}}"
+            "#[gpu_leak_check(__requeued(inherited({inherited}, settle = \"1s\")),)] #[test] fn f() {{}}"
         );
-        let alone = "#[gpu_leak_check(__inherited(settle = \"1s\"),)] #[test] fn f() {}";
+        let alone = "#[gpu_leak_check(__requeued(inherited(settle = \"1s\")),)] #[test] fn f() {}";
         assert_eq!(
             pretty(items(own, &item)),
             pretty(items(own, alone)),
@@ -192,7 +192,7 @@ fn an_inherited_option_that_contradicts_a_test_s_own_is_dropped() {
 #[test]
 fn a_function_that_turns_out_to_be_no_test_is_left_alone() {
     let first = again(
-        "__inherited(tolerance = 1),",
+        "__requeued(inherited(tolerance = 1)),",
         "#[cfg_attr(miri, test)] fn f() {}",
     );
     let mut function = first.expect("another round");

@@ -22,53 +22,55 @@ pub struct Allocator {
     frames: &'static [&'static [&'static str]],
 }
 
+/// A caching allocator for which no crate provides a probe.
+const fn row(
+    name: &'static str,
+    used_by: &'static str,
+    frames: &'static [&'static [&'static str]],
+) -> Allocator {
+    Allocator {
+        name,
+        used_by,
+        probe_in: None,
+        frames,
+    }
+}
+
 const ALLOCATORS: &[Allocator] = &[
     Allocator {
-        name: "cubecl",
-        used_by: "burn",
         probe_in: Some("gpu-leak-cubecl"),
-        frames: &[&["cubecl_runtime", "memory_management"]],
+        ..row(
+            "cubecl",
+            "burn",
+            &[&["cubecl_runtime", "memory_management"]],
+        )
     },
-    Allocator {
-        name: "c10",
-        used_by: "tch and PyTorch",
-        probe_in: None,
-        frames: &[&["CUDACachingAllocator"], &["libc10_cuda"]],
-    },
-    Allocator {
-        name: "cupy",
-        used_by: "CuPy",
-        probe_in: None,
-        frames: &[&["4cupy_4cuda_6memory", "SingleDeviceMemoryPool"]],
-    },
-    Allocator {
-        name: "rmm",
-        used_by: "RAPIDS",
-        probe_in: None,
-        frames: &[
+    row(
+        "c10",
+        "tch and PyTorch",
+        &[&["CUDACachingAllocator"], &["libc10_cuda"]],
+    ),
+    row(
+        "cupy",
+        "CuPy",
+        &[&["4cupy_4cuda_6memory", "SingleDeviceMemoryPool"]],
+    ),
+    row(
+        "rmm",
+        "RAPIDS",
+        &[
             &["rmm", "pool_memory_resource"],
             &["rmm", "arena_memory_resource"],
             &["rmm", "binning_memory_resource"],
         ],
-    },
-    Allocator {
-        name: "bfc",
-        used_by: "TensorFlow and XLA",
-        probe_in: None,
-        frames: &[&["BFCAllocator"]],
-    },
-    Allocator {
-        name: "onnxruntime",
-        used_by: "ONNX Runtime",
-        probe_in: None,
-        frames: &[&["onnxruntime", "BFCArena"]],
-    },
-    Allocator {
-        name: "ggml",
-        used_by: "llama.cpp",
-        probe_in: None,
-        frames: &[&["ggml_cuda_pool"]],
-    },
+    ),
+    row("bfc", "TensorFlow and XLA", &[&["BFCAllocator"]]),
+    row(
+        "onnxruntime",
+        "ONNX Runtime",
+        &[&["onnxruntime", "BFCArena"]],
+    ),
+    row("ggml", "llama.cpp", &[&["ggml_cuda_pool"]]),
 ];
 
 /// Returns the allocator that a backtrace with these frames passes through.

@@ -2,7 +2,7 @@
 //! and functions. The frames of a backtrace between the driver and the user's code show which of
 //! them made an allocation.
 
-use super::{facts, mentions};
+use super::mentions;
 use crate::report::{Frame, Library, Owner};
 
 /// A library that reports can name.
@@ -16,6 +16,9 @@ pub struct KnownLibrary {
     files: &'static [&'static str],
     /// The prefixes of its functions, for programs that link it statically.
     functions: &'static [&'static str],
+    /// What memory it keeps, for how long, and what to do about it. This explains a finding, and
+    /// never excuses a leak.
+    keeps: Option<&'static str>,
 }
 
 /// The role of a library in a backtrace.
@@ -40,10 +43,35 @@ const fn row(
         role,
         files,
         functions,
+        keeps: None,
     }
 }
 
-/// One row per library. If one name is a prefix of another, the longer one comes first.
+impl KnownLibrary {
+    const fn keeps(self, what: &'static str) -> Self {
+        Self {
+            keeps: Some(what),
+            ..self
+        }
+    }
+
+    /// Returns what is known about memory that the library allocates in `function`.
+    fn known(&self, function: &str) -> Option<&'static str> {
+        match self.name {
+            "cuBLAS" if function.starts_with("cublasCreate") => Some(CUBLAS_CREATE),
+            _ => self.keeps,
+        }
+    }
+}
+
+// Measured on an H200, CUDA 13.0, 2026-11-20;
+// https://docs.nvidia.com/cuda/cublas/#cublascreate
+const CUBLAS_CREATE: &str = "cublasCreate allocates a workspace (64 MiB on an H200), and cuBLAS \
+    keeps it until cublasDestroy: drop the handle before the test ends, or create it once for the \
+    process";
+
+/// One row per library. If one name is a prefix of another, the longer one comes first. The source
+/// of what a library keeps is above its row.
 const LIBRARIES: &[KnownLibrary] = &[
     row(
         "CUDA driver",
@@ -53,27 +81,66 @@ const LIBRARIES: &[KnownLibrary] = &[
     ),
     row("CUDA runtime", Role::Way, &["cudart"], &[]),
     row("CUPTI", Role::Way, &["cupti"], &["cupti"]),
-    row("cuBLASLt", Role::Nvidia, &["cublasLt"], &["cublasLt"]),
-    row("cuBLAS", Role::Nvidia, &["cublas", "nvblas"], &["cublas"]),
-    row("cuDNN", Role::Nvidia, &["cudnn"], &["cudnn"]),
-    row("cuFFT", Role::Nvidia, &["cufft", "cufftw"], &["cufft"]),
+    // https://docs.nvidia.com/cuda/cublas/#cublasltdestroy
+    row("cuBLASLt", Role::Nvidia, &["cublasLt"], &["cublasLt"]).keeps(
+        "cuBLASLt keeps it until cublasLtDestroy: drop the handle before the test ends, or create \
+         it once for the process",
+    ),
+    // https://docs.nvidia.com/cuda/cublas/#cublassetworkspace
+    row("cuBLAS", Role::Nvidia, &["cublas", "nvblas"], &["cublas"]).keeps(
+        "cuBLAS allocates this for its handle, and cublasDestroy frees it: drop the handle before \
+         the test ends, or provide your own memory with cublasSetWorkspace",
+    ),
+    // https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html
+    row("cuDNN", Role::Nvidia, &["cudnn"], &["cudnn"]).keeps(
+        "cuDNN keeps it until cudnnDestroy or, if it belongs to a plan, until the plan's \
+         descriptor is destroyed: drop both before the test ends, or create them once for the \
+         process",
+    ),
+    // https://docs.nvidia.com/cuda/cufft/#function-cufftdestroy
+    row("cuFFT", Role::Nvidia, &["cufft", "cufftw"], &["cufft"]).keeps(
+        "a plan keeps its work area until cufftDestroy: destroy the plan before the test ends, or \
+         provide your own memory with cufftSetAutoAllocation and cufftSetWorkArea",
+    ),
     row("cuFile", Role::Nvidia, &["cufile"], &["cuFile"]),
-    row("cuRAND", Role::Nvidia, &["curand"], &["curand"]),
+    // https://docs.nvidia.com/cuda/curand/group__HOST.html
+    row("cuRAND", Role::Nvidia, &["curand"], &["curand"]).keeps(
+        "a generator keeps its state until curandDestroyGenerator: drop it before the test ends, \
+         or create it once for the process",
+    ),
+    // https://docs.nvidia.com/cuda/cusolver/#cusolverdndestroy
     row(
         "cuSOLVER",
         Role::Nvidia,
         &["cusolver", "cusolverMg"],
         &["cusolver"],
+    )
+    .keeps(
+        "cuSOLVER keeps it until the handle is destroyed (cusolverDnDestroy, cusolverSpDestroy): \
+         drop the handle before the test ends, or create it once for the process",
     ),
     row("cuSPARSELt", Role::Nvidia, &["cusparseLt"], &["cusparseLt"]),
-    row("cuSPARSE", Role::Nvidia, &["cusparse"], &["cusparse"]),
+    // https://docs.nvidia.com/cuda/cusparse/#cusparsedestroy
+    row("cuSPARSE", Role::Nvidia, &["cusparse"], &["cusparse"]).keeps(
+        "cuSPARSE keeps it until cusparseDestroy: drop the handle before the test ends, or create \
+         it once for the process",
+    ),
+    // https://docs.nvidia.com/cuda/cutensor/latest/api/cutensor.html
     row(
         "cuTENSOR",
         Role::Nvidia,
         &["cutensor", "cutensorMg", "cutensorMp"],
         &["cutensor"],
+    )
+    .keeps(
+        "cuTENSOR keeps it until cutensorDestroy: drop the handle before the test ends, or create \
+         it once for the process",
     ),
-    row("NCCL", Role::Nvidia, &["nccl"], &["nccl"]),
+    // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
+    row("NCCL", Role::Nvidia, &["nccl"], &["nccl"]).keeps(
+        "a communicator keeps its buffers until ncclCommDestroy or ncclCommAbort: destroy it in \
+         the test, on every rank",
+    ),
     row(
         "NPP",
         Role::Nvidia,
@@ -83,11 +150,19 @@ const LIBRARIES: &[KnownLibrary] = &[
         ],
         &["nppi", "npps", "nppSet"],
     ),
-    row("nvJPEG", Role::Nvidia, &["nvjpeg", "nvjpeg2k"], &["nvjpeg"]),
+    // https://docs.nvidia.com/cuda/nvjpeg/
+    row("nvJPEG", Role::Nvidia, &["nvjpeg", "nvjpeg2k"], &["nvjpeg"]).keeps(
+        "nvJPEG keeps it until nvjpegDestroy or, if it belongs to a state, until \
+         nvjpegJpegStateDestroy: destroy both before the test ends",
+    ),
     row("nvJitLink", Role::Nvidia, &["nvJitLink"], &["nvJitLink"]),
     row("NVRTC", Role::Nvidia, &["nvrtc"], &["nvrtc"]),
     row("NVSHMEM", Role::Nvidia, &["nvshmem"], &["nvshmem"]),
-    row("TensorRT", Role::Nvidia, &["nvinfer", "nvonnxparser"], &[]),
+    // https://docs.nvidia.com/deeplearning/tensorrt/latest/
+    row("TensorRT", Role::Nvidia, &["nvinfer", "nvonnxparser"], &[]).keeps(
+        "an engine and its execution contexts keep it until they are destroyed: destroy the \
+         contexts before the engine",
+    ),
     row("libtorch", Role::Other, &["torch", "c10"], &[]),
     row("ONNX Runtime", Role::Other, &["onnxruntime"], &[]),
     row("TensorFlow", Role::Other, &["tensorflow"], &[]),
@@ -165,10 +240,10 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
         .function
         .clone()
         .filter(|name| !name.starts_with("_Z"));
-    let fact = facts::fact(holder.name, function.as_deref().unwrap_or_default());
+    let known = holder.known(function.as_deref().unwrap_or_default());
     Some(Library {
         name: holder.name.to_owned(),
-        known: fact.map(str::to_owned),
+        known: known.map(str::to_owned),
         function,
         file: entry.module.clone(),
         called_by: caller,
@@ -259,6 +334,20 @@ mod tests {
         assert_eq!(found.called_by, None);
         let says = found.known.expect("a row of the table");
         assert!(says.contains("cublasDestroy"), "{says}");
+    }
+
+    #[test]
+    fn what_is_known_about_the_function_comes_before_what_the_library_keeps() {
+        let known = |file, function| {
+            let known = of_file(file).expect("a row").known(function);
+            known.unwrap_or_default()
+        };
+        assert!(known("libcublas.so.13", "cublasCreate_v2").starts_with("cublasCreate allocates"));
+        for function in ["cublasSgemm_v2", ""] {
+            let of_library = known("libcublas.so.13", function);
+            assert!(of_library.starts_with("cuBLAS allocates"), "{of_library}");
+        }
+        assert_eq!(known("libcudart.so.13", "cublasCreate_v2"), "");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! the owners of these frames.
 
 pub mod allocators;
-mod facts;
 pub mod libraries;
 
 use std::borrow::Cow;

@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::{KEPT, MARKER, RunDirectory, file_name, run_name, start_time};
+use super::{KEPT, MARKER, RunDirectory, file_name, run_files, run_name, start_time};
 
 fn run(base: &Path, name: &str) -> RunDirectory {
     RunDirectory {
@@ -137,4 +137,17 @@ fn a_name_becomes_one_plain_file() {
         assert_eq!(file_name(name), file);
     }
     assert_eq!(file_name(&"n".repeat(10_000)).len(), super::LONGEST_NAME);
+}
+
+#[test]
+fn the_files_of_a_run_are_sorted_and_none_of_them_can_block() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for name in ["b-2.jsonl", "a-1.jsonl", "a-1.snapshot", MARKER] {
+        fs::write(path(name), "").unwrap();
+    }
+    let _socket = std::os::unix::net::UnixListener::bind(path("c-3.jsonl")).unwrap();
+    let files = run_files(directory.path()).unwrap();
+    assert_eq!(files, [path("a-1.jsonl"), path("b-2.jsonl")]);
+    assert!(run_files(&path("absent")).is_err());
 }
