@@ -404,12 +404,17 @@ fn assert_reused(program: &Measured, twin: &Measured) {
     assert_eq!(twin.reusable, []);
 }
 
-/// Returns the line of this file that ends in `// peak: mark`, as a report names it.
+/// Returns the line of this file that ends in `// peak: mark`, as a report names it. Only cargo tells
+/// a program where its workspace is, so without cargo, paths are absolute.
 #[track_caller]
 fn line_of(mark: &str) -> String {
     let ending = format!("// peak: {mark}");
     let mut lines = include_str!("peaks.rs").lines();
     let line = lines.position(|line| line.ends_with(&ending));
     let before = line.expect("the mark is in this file");
-    format!("tests/peaks.rs:{}", before + 1)
+    let directory = match std::env::var_os("CARGO_MANIFEST_DIR") {
+        Some(_) => "",
+        None => concat!(env!("CARGO_MANIFEST_DIR"), "/"),
+    };
+    format!("{directory}tests/peaks.rs:{}", before + 1)
 }
