@@ -8,13 +8,14 @@
 pub use crate::judge::Segment;
 use crate::ledger::Place;
 
-/// Reads one allocator.
+/// Reads the state of one allocator.
 ///
 /// Register it with [`probe!`](crate::probe!). Its functions are called on the checking thread,
-/// between the runs of test bodies. `Check`, `Scope` and functions such as
-/// [`memory_allocated`](crate::memory_allocated) also call them on the test's own thread. They may
-/// take the allocator's locks, so a test must not hold one of these when it uses any of those. They
-/// must not allocate GPU memory.
+/// between runs of the test body. `Check`, `Scope` and functions such as
+/// [`memory_allocated`](crate::memory_allocated) also call them on the test's own thread. The
+/// probe's functions may take the allocator's locks, so a test must not hold such a lock when it
+/// uses `Check`, `Scope` or one of those functions. The probe's functions must not allocate GPU
+/// memory.
 ///
 /// ```
 /// use gpu_leak_check::Place;

@@ -277,7 +277,7 @@ const REFUSED: &[Refused] = &[
     ("this thread is in one already", |device, _| {
         Graph::capture(device, || Ok(())).map(drop)
     }),
-    ("the capture is one of", |_, _| {
+    ("the capture is on ", |_, _| {
         Tensor::zeros([3], &Device::embedded()?).map(drop)
     }),
     // Emptying the cache would make room for this, but a capture must not do so.

@@ -15,7 +15,7 @@ pub(crate) enum Input {
 }
 
 /// The end of a message, which says how to check tests that the attribute cannot reach.
-pub(crate) const WHOLE_SUITE: &str = "or, to check every test of the suite, set `every_test = true` \
+pub(crate) const WHOLE_SUITE: &str = "or, to check every test in the suite, set `every_test = true` \
     under `[check]` in gpu-leak-check.toml and run `cargo gpu-leak test`";
 
 /// Whether this is a whole file, because the attribute was written as `#![gpu_leak_check]`.

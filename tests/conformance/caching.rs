@@ -189,7 +189,7 @@ fn the_summary_shows_each_pool() {
     let _kept = (take(&device, 1000), take(&device, 3 * MIB));
     drop(take(&device, 5000));
     let expected = "\
-embedded:0: memory summary, 0 out of memory, 0 retries after emptying the cache
+embedded:0: memory summary, 0 out-of-memory errors, 0 retries after emptying the cache
 |-------------------------|-----------------|-----------------|-----------------|-----------------|
 |                         |         current |            peak | total allocated |     total freed |
 |-------------------------|-----------------|-----------------|-----------------|-----------------|

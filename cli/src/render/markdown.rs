@@ -1,4 +1,4 @@
-//! Markdown as GitHub and GitLab show it, for a comment or the summary of a step.
+//! Markdown as GitHub and GitLab show it, for a comment or a step summary.
 
 use std::fmt::Write;
 

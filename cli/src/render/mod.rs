@@ -30,7 +30,7 @@ pub(crate) enum Format {
     Text,
     /// XML as CI systems read it
     Junit,
-    /// For a pull request or the summary of a step; at most 1 MiB
+    /// For a pull request or a GitHub step summary; at most 1 MiB
     Markdown,
     /// GitHub's annotations: at most 10 errors and 10 warnings
     Github,

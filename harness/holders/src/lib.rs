@@ -95,7 +95,7 @@ pub struct Holder {
     /// The number of heap blocks between the place and the target; 0 if the place itself contains
     /// the address.
     pub blocks: u32,
-    /// The addresses of these blocks, beginning with the block that the place leads to.
+    /// The addresses of these blocks, beginning with the block that the place points to.
     pub path: Vec<u64>,
     /// For each function in the static's crate that uses the static, the address after an
     /// instruction that does. Empty if no such instruction is known; `None` if there was no time to
@@ -149,13 +149,14 @@ impl fmt::Display for Unknown {
 /// The places that refer to a target. An empty list means that there are none.
 pub type Answer = Result<Vec<Holder>, Unknown>;
 
-/// Heap blocks that lead to a target although no place leads to them.
+/// Heap blocks from which a target is reachable, although the blocks are not reachable from any
+/// place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enclosing {
-    /// The addresses of the blocks: the first contains the target, and each of the others leads to
+    /// The addresses of the blocks: the first contains the target, and each of the others points to
     /// the one before it.
     pub blocks: Vec<u64>,
-    /// Whether the first block leads to the last, so that the blocks keep one another alive.
+    /// Whether the first block points to the last, so that the blocks keep one another alive.
     pub is_cycle: bool,
 }
 
@@ -310,9 +311,9 @@ pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64>
     glibc::words_with(value, ranges, time)
 }
 
-/// Returns, for each of the `groups` groups of targets to which no place leads, which of the
-/// program's `blocks` still contain one of its targets, and which blocks lead to those. `blocks`
-/// must be live and sorted by address.
+/// Returns, for each of the `groups` groups of targets that are not reachable from any place, which
+/// of the program's `blocks` still contain one of the group's targets, and from which blocks those
+/// are reachable. `blocks` must be live and sorted by address.
 pub fn enclosing(
     targets: Vec<Target>,
     groups: usize,

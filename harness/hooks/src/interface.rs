@@ -12,7 +12,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "calls functions that another version of this crate installed as a pointer"
+    reason = "calls functions through a pointer that another version of this crate installed"
 )]
 
 use core::sync::atomic::{Ordering, fence};

@@ -226,7 +226,7 @@ impl FreedBlock {
 pub struct MarkedThread {
     /// The kernel's id of the thread.
     pub id: i32,
-    /// The token that the thread inherited; `u64::MAX` if a driver started it for itself.
+    /// The token that the thread inherited; `u64::MAX` if a driver started the thread for itself.
     pub token: u64,
     /// The mark that was made when the thread was started; 0 if there is none.
     pub started: u64,

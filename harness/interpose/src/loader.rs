@@ -43,9 +43,10 @@ thread_local! {
     static OWN_VISITS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A visit, during which no other thread forks. The loader's lock for visits would stay locked in
-/// the child, and the child would wait forever when it opens a library. Visits do not wait for each
-/// other, because a thread may hold that lock while it begins one.
+/// A visit, during which no other thread forks. Otherwise, the lock that the loader holds during a
+/// visit would stay locked in the child, and the child would wait forever when it opens a library.
+/// Visits do not wait for each other, because a thread may already hold that lock when it begins a
+/// visit.
 struct Visit;
 
 impl Visit {

@@ -77,8 +77,8 @@ pub(crate) fn begins_a_check() {
     }
 }
 
-/// Returns the names of the threads that created something outside every check and did not begin
-/// one, except the initial thread. These are the threads of tests, and threads that tests have
+/// Returns the names of the threads that created something outside every check and did not begin a
+/// check, except the initial thread. These are the threads of tests, and threads that tests have
 /// started.
 pub(crate) fn outside_every_check() -> Vec<String> {
     let threads = locked(&OUTSIDE).clone();

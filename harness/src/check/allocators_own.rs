@@ -1,5 +1,5 @@
-//! Finds statics that belong to the program's own allocators. Such a static leads to all of an
-//! allocator's blocks, even to those that nothing else refers to.
+//! Finds statics that belong to the program's own allocators. From such a static, all of an
+//! allocator's blocks are reachable, even those that nothing else refers to.
 //!
 //! When an allocator reports a block for the first time, the program does not know the block's
 //! address yet. So if a static already contains this address, the static belongs to the allocator:

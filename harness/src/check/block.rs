@@ -28,7 +28,7 @@ use crate::report::check_report::{CheckStatus, Report};
 ///
 /// The block is judged like a test, by the same rules and options, and a finding fails the test
 /// around it. The block runs on the calling thread. Resources that this thread's thread-locals or
-/// the block's return value still hold at its end count as live.
+/// the block's return value still hold when the block ends count as live.
 #[derive(Clone, Debug)]
 #[must_use = "the check begins only in `run`"]
 pub struct Check {

@@ -37,7 +37,7 @@ use crate::units::count;
 
 /// The largest number of resources of one finding that are searched for.
 const MAX_SEARCHED: usize = 4096;
-/// The largest number of lines that are named at which blocks were freed that had contained an
+/// The largest number of lines that are named for the frees of blocks that had contained an
 /// address.
 const MOST_PLACES: usize = 2;
 /// The largest number of source lines shown at which a static is used, a block of a cycle was
@@ -51,12 +51,12 @@ const STACK: usize = 1 << 20;
 /// Adds the holders that can be found within `time` to the findings of `report`. `records` contains
 /// the records of each finding, and `heap` what is known about the program's heap blocks.
 ///
-/// `at_the_end` says whether the process is ending. If so, a leak counts as first use if a static
-/// or a thread-local of the first thread leads to everything that is left of it, because neither is
-/// ever dropped. The status of `report` changes with its findings. For a block that an allocator
-/// reports, the address must be in the static itself. The reason is that an allocator's own table,
-/// which is often a map in a static, leads to every block, even to those that the program has
-/// forgotten.
+/// `at_the_end` says whether the process is ending. If so, a leak counts as first use if everything
+/// that is left of it is reachable from statics or from thread-locals of the first thread, which
+/// are never dropped. The status of `report` changes with its findings. For a block that an
+/// allocator reports, the address must be in the static itself. The reason is that every block is
+/// reachable from the allocator's own table, which is often a map in a static, even if the program
+/// has forgotten the block.
 pub(crate) fn add(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -140,9 +140,9 @@ pub(crate) fn add(
         let mut holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
         let all = holders.len();
         let is_unsure = holders.iter().any(|it| is_block && it.used_at.is_none());
-        // A static that only an allocator uses leads to all of the allocator's blocks, even to
-        // forgotten ones. If a search ended at such a static, it does not show whether there are
-        // other holders.
+        // From a static that only an allocator uses, all of the allocator's blocks are reachable,
+        // even forgotten ones. A search that ended at such a static does not show whether there
+        // are other holders.
         holders.retain(|holder| !is_allocator_s(holder));
         let is_known = holders.len() == all;
         let statics = holders.iter().filter(|it| is_static(it));

@@ -1,5 +1,5 @@
-//! Records what a nested check has decided, for the checks around it. Leaks that made its test fail
-//! are not passed on to them. If an object may stay, this holds in every check around it.
+//! Records what a nested check has decided, for the checks around it. Leaks that made the test fail
+//! are not passed on to those checks. If an object may stay, this holds in every one of them.
 
 use super::scopes::open::current;
 use super::scopes::tree::{self, FailureId, NestedDecision};
@@ -9,8 +9,8 @@ use crate::ledger::ScopeId;
 use crate::report::check_report::{AllowedBy, Finding};
 
 /// Records what the check whose last run had this scope has decided, and removes the check from the
-/// tree. `failure` is the failure with which the check failed its test, and `entries` are those that
-/// the check has applied.
+/// tree. `failure` is the failure with which the check failed its test, and `entries` are the
+/// entries that the check has applied.
 pub(super) fn record(
     scope: ScopeId,
     result: &CheckResult,

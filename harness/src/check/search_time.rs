@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a process may search for as long as a single search may take.
+/// All searches of a process together may take this many times as long as a single search.
 const SEARCHES: u32 = 50;
 
 /// The nanoseconds that searches have taken.

@@ -20,12 +20,12 @@ pub(crate) struct Pools {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolIndex(usize);
 
-/// Blocks reserved for the graph of one capture, which reads and writes them at every replay,
-/// whether or not they are handed out at that moment.
+/// Blocks reserved for the graph of one capture. Each replay reads and writes these blocks, whether
+/// or not they are handed out at that moment.
 ///
-/// While the graph lives, its segments stay. Afterwards, `empty_cache` also returns them; PyTorch
-/// then calls the pool freeable. A pool whose tensors outlive the graph stays until they are
-/// freed.
+/// While the graph lives, the pool's segments stay. Afterwards, `empty_cache` also returns them;
+/// PyTorch then calls the pool freeable. A pool whose tensors outlive the graph stays until the
+/// tensors are freed.
 #[derive(Debug)]
 struct PrivatePool {
     id: PoolId,

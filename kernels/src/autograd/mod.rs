@@ -3,8 +3,8 @@
 //! An operation on tensors that require gradients adds a node to its result. The node holds the
 //! data that the operation's rule needs, and edges to the nodes of its operands but none to the
 //! result, so a graph has no cycles and is dropped with its last result.
-//! [`Tensor::backward`](crate::Tensor::backward) walks it once and drops each node's saved arrays
-//! as soon as the node has run.
+//! [`Tensor::backward`](crate::Tensor::backward) walks the graph once and drops each node's saved
+//! arrays as soon as the node has run.
 
 mod backward;
 mod leaf;

@@ -85,8 +85,8 @@ impl StreamCapture {
         let handle = unsafe { result::stream::end_capture(self.0.handle) };
         let handle = handle.map_err(|error| match error.0 {
             CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED => Error::Capture {
-                detail: "the driver ended it: something in it called the driver itself, or \
-                         another thread waited for the whole context"
+                detail: "the driver ended the capture: something in the capture called the driver \
+                         itself, or another thread waited for the whole context"
                     .into(),
             },
             _ => error.into(),
@@ -152,8 +152,8 @@ impl ExecutableGraph {
     /// Runs the graph on the device's own stream.
     pub(crate) fn launch(&mut self, stream: &CudaStream) -> Result<()> {
         self.0.context.bind_to_thread()?;
-        // SAFETY: the graph and the stream are alive. The owner of this graph keeps its kernels
-        // loaded, and neither frees nor moves the memory that it uses.
+        // SAFETY: the graph and the stream are alive. The graph's owner keeps the graph's kernels
+        // loaded, and neither frees nor moves the memory that the graph uses.
         Ok(unsafe { result::graph::launch(self.0.handle, stream.cu_stream()) }?)
     }
 }

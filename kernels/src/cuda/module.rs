@@ -156,8 +156,8 @@ fn compile(family: &Family, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
             "libnvrtc was not found; install it or add its directory to LD_LIBRARY_PATH".into(),
         ));
     }
-    let source = CString::new(family.source).expect("no source holds a zero byte");
-    let name = CString::new(family.file).expect("no file's name holds a zero byte");
+    let source = CString::new(family.source).expect("a source never contains a NUL byte");
+    let name = CString::new(family.file).expect("a file name never contains a NUL byte");
     let program = NvrtcProgram::new(&source, &name).map_err(|error| failed(error.to_string()))?;
     let options = [
         format!("--gpu-architecture=sm_{major}{minor}"),

@@ -60,8 +60,8 @@ impl Embedded {
         stream.device() == self.id
     }
 
-    /// Makes the `nth` request for a segment from now on, 1 being the next, fail with out of
-    /// memory.
+    /// Makes the `nth` request for a segment from now on, 1 being the next, fail with an
+    /// out-of-memory error.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! The capture of a thread, from its beginning to its end.
+//! A capture by one thread, from its beginning to its end.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -136,7 +136,7 @@ pub(super) fn with_recording<T>(
         for operand in reads.iter().chain(writes) {
             if operand.storage.device() != device {
                 let what = format!("work on {}", operand.storage.device());
-                let why = format!("the capture is one of {device}");
+                let why = format!("the capture is on {device}");
                 return Err(refusal(&what, &why));
             }
         }

@@ -35,7 +35,7 @@ impl fmt::Display for Summary {
         let Self { device, stats } = self;
         writeln!(
             out,
-            "{device}: memory summary, {} out of memory, {} retries after emptying the cache",
+            "{device}: memory summary, {} out-of-memory errors, {} retries after emptying the cache",
             stats.num_ooms, stats.num_alloc_retries
         )?;
         rule(out)?;

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::tensor::{HostTensor, Tensor};
 
 super::leak::planted! {
-    "batch_kept_by_loader", "a loader that lives as long as the program holds the last batch of every epoch",
+    "batch_kept_by_loader", "a loader that lives until the program ends holds the last batch of every epoch",
     Caching, "block", ["samples": 1 of 12_800, "labels": 1 of 512], super::leak::SMALL_SEGMENT
 }
 

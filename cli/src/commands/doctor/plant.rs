@@ -1,8 +1,8 @@
 //! Plants one leak of each kind through the drivers of this machine. Nothing is freed, since the
 //! process ends soon afterwards.
 //!
-//! The functions are looked up with `dlsym`, as a program's loader does, and called with the
-//! signatures of `cuda.h` and `vulkan_core.h`.
+//! The functions are looked up with `dlsym`, as in a program that loads the driver at run time, and
+//! called with the signatures of `cuda.h` and `vulkan_core.h`.
 
 #![expect(unsafe_code, reason = "calls the drivers' C functions")]
 

@@ -130,8 +130,8 @@ fn cuda(frames: &[Frame], start: usize) -> &[Frame] {
 }
 
 fn is_ours(frame: &Frame) -> bool {
-    // The unwinder is recognised by its file, because line tables give an inlined function without
-    // its path.
+    // The unwinder is recognised by its file, because line tables name an inlined function without
+    // its module path.
     let file = frame.file.as_deref().unwrap_or_default();
     frame.owner == Owner::Harness || file.contains("/backtrace-0.")
 }

@@ -10,8 +10,8 @@ use super::input::RunInput;
 use crate::ledger::event::{ContextUid, Space};
 use crate::ledger::{Anomaly, Kind, Record};
 
-/// Memory to which an object is bound, identified by its device and handle. The object is live at
-/// the end of a run, or ended with its device.
+/// Memory to which an object is bound, identified by the memory's device and handle. The object is
+/// still live at the end of a run, or was destroyed together with its device.
 #[derive(Debug, Default)]
 pub(crate) struct BoundMemory(FxHashSet<(ContextUid, u64)>);
 

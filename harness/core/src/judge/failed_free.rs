@@ -24,8 +24,8 @@ use crate::units::{quantity, total};
 /// The largest number of call sites that a finding names for frees of an address inside a record.
 const MOST_INSIDE: usize = 3;
 
-/// Calls from a single line that failed to free resources, all of which were allocated at a single
-/// line, with the number of the run of each call. There is at least one call.
+/// Calls at the same call site that failed to free resources, all of which were created at the same
+/// call site, with the number of the run of each call. There is at least one call.
 type Failed = Vec<(usize, FailedCall)>;
 
 /// Returns the failed frees, and removes from `diff` the records that are live only because of
@@ -115,7 +115,8 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     }
 }
 
-/// Whether two calls are from a single line, and about resources from a single line.
+/// Whether two calls failed in the same way at the same call site, for resources of the same class
+/// that were created at the same call site.
 fn is_same(one: &FailedCall, other: &FailedCall) -> bool {
     let source = |call: &FailedCall| {
         let record = call.record.as_ref();

@@ -77,7 +77,8 @@ pub struct Facts {
     /// The exact leak that the test must have.
     pub expect: Option<Expect>,
     /// Whether the check is a whole program that was watched from outside. Nothing ran before it
-    /// and nothing comes after it, so memory that libraries keep for the process is not a leak.
+    /// and nothing comes after it, so memory that libraries keep until the process ends is not a
+    /// leak.
     pub whole_program: bool,
 }
 

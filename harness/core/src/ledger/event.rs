@@ -25,8 +25,8 @@ pub enum Space {
     HostPointer,
     /// The addresses that `cuMemHostUnregister` accepts.
     RegisteredPointer,
-    /// Physical memory objects. These are not their handles, which may be reused while the objects
-    /// live.
+    /// Physical memory objects, as opposed to their handles, which may be reused while the objects
+    /// are alive.
     PhysicalObject,
     /// The handles that `cuMemRelease` accepts.
     PhysicalHandle,

@@ -14,9 +14,9 @@ use crate::units::exact_size;
 /// three calls had the same effect on every kind. Memory, streams, events, modules and external
 /// memory are freed, according to both the documentation and the driver. The documentation does not
 /// mention page-locked memory, which is unmapped even if it is portable, or registered memory,
-/// which can be registered again. It states that textures, surfaces, link states and external
-/// semaphores end. Queries of such objects after that prove nothing. The Vulkan API requires that
-/// objects of a device or instance be destroyed before it.
+/// which can be registered again. The documentation states that textures, surfaces, link states and
+/// external semaphores end. Queries of such objects after that prove nothing. The Vulkan API
+/// requires that objects of a device or instance be destroyed before the device or instance itself.
 const ENDS: bool = true;
 
 /// A resource of this kind belongs to a device or to the process. It outlives its context and must

@@ -134,7 +134,7 @@ impl Finding {
                 "frees a different address from the one that the allocation returned".to_owned()
             }
             PassageKind::Called => "called from here".to_owned(),
-            PassageKind::Later => format!("another one was {created} from here later"),
+            PassageKind::Later => format!("another one was later {created} from here"),
             PassageKind::UsesHolder => "the static is used here".to_owned(),
             PassageKind::InCycle => "a block of the cycle was allocated here".to_owned(),
             PassageKind::DropsHolder => "its owner was dropped or cleared here".to_owned(),

@@ -39,7 +39,7 @@ pub struct Finding {
     /// How many of these resources were freed during the check.
     pub freed: u64,
     /// Where other resources that were created on the same line were freed in the run that
-    /// confirmed the finding. These are at most three places. Empty if they are unknown.
+    /// confirmed the finding. At most three places are given. Empty if they are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Sibling>,
     /// If there are no siblings, at most two other resources that the same function created, and
@@ -80,19 +80,20 @@ pub struct Finding {
     pub exceeds: Option<String>,
     /// The thread that created the resources, if it does not belong to the test.
     pub foreign_thread: Option<String>,
-    /// The places in the program that still lead to one of the resources, the nearest first. Empty
-    /// if nothing leads to any of them. None if there was no search or the search was incomplete.
-    /// This is only advice, because a copy of an address may not be in use any more.
+    /// The places in the program from which one of the resources is still reachable, the nearest
+    /// first. Empty if none of the resources is reachable. None if there was no search or the
+    /// search was incomplete. This is only advice, because a copy of an address may not be in use
+    /// any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
     /// Why the holders are unknown, if there was a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_searched: Option<String>,
-    /// If nothing leads to the resources, the heap blocks that still contain the address of one of
+    /// If the resources are not reachable, the heap blocks that still contain the address of one of
     /// them. Known only for blocks that were allocated by the run that confirmed the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosing: Option<Enclosing>,
-    /// If nothing leads to the resources and no such block contains the address of one of them, at
+    /// If the resources are not reachable and no such block contains the address of one of them, at
     /// most two heap blocks that contained such an address and were freed in that run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outlived: Vec<Outlived>,

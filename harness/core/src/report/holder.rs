@@ -1,8 +1,8 @@
-//! The places and heap blocks that lead, or led, to the resources of a finding.
+//! The places and heap blocks from which the resources of a finding are, or were, reachable.
 
 use serde::{Deserialize, Serialize};
 
-/// A place in the program that leads to the resources of a finding.
+/// A place in the program from which the resources of a finding are reachable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Holder {
@@ -58,15 +58,16 @@ pub enum HolderKind {
     Stack,
 }
 
-/// Heap blocks that lead to the resources of a finding, although nothing leads to these blocks.
+/// Heap blocks from which the resources of a finding are reachable, although the blocks themselves
+/// are not reachable from anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Enclosing {
-    /// The number of blocks. One of them contains the address, and each of the others leads to the
+    /// The number of blocks. One of them contains the address, and each of the others points to the
     /// one before it.
     pub blocks: u32,
-    /// Whether they lead to each other in cycles, that is, the first block of each cycle leads to
-    /// its last.
+    /// Whether the blocks point to each other in cycles, that is, the first block of each cycle
+    /// points to its last.
     pub is_cycle: bool,
     /// Where the blocks were allocated, starting with the one that contains the address. Each
     /// location is listed once: `Node::new (src/node.rs:20)`.

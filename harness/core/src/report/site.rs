@@ -26,7 +26,7 @@ pub struct Library {
     pub name: String,
     /// The function of the library that was called: `cublasCreate_v2`.
     pub function: Option<String>,
-    /// Its file, which usually contains its version: `libcublas.so.13.0.0.19`.
+    /// Its file name, which usually includes the library's version: `libcublas.so.13.0.0.19`.
     pub file: Option<String>,
     /// The framework that called it: `libtorch`.
     pub called_by: Option<String>,

@@ -22,8 +22,8 @@ use self::search::{Driver, Region, Search};
 use self::targets::{LOWEST, Targets};
 use super::{Answer, DriverObjects, Enclosing, Holder, Program, Target, Unknown, nearest};
 
-/// A path from a variable through this many blocks or more often leads through outdated contents of
-/// a block.
+/// A path from a variable through at least this many blocks often leads through outdated contents
+/// of a block.
 const DOUBTFUL: u32 = 4;
 
 /// Like [`find`](super::find), but returns `None` if this process may not read its own memory.

@@ -81,7 +81,7 @@ pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
         }
         at
     });
-    // If no thunk is left, a function is assumed to be called once it is looked up.
+    // If no thunk is left, a function is assumed to be called as soon as it is looked up.
     if at < COUNT { code(at) } else { real }
 }
 

@@ -173,7 +173,7 @@ fn nothing_in_forked_children() {
 /// Calls the watcher without side effects for the caller: `malloc` and `free` are not cancellation
 /// points, and `free` keeps `errno`.
 fn unnoticed<T>(call: impl FnOnce() -> T) -> T {
-    // SAFETY: the address of this thread's error number is valid as long as the thread lives.
+    // SAFETY: the address of this thread's `errno` is valid as long as the thread lives.
     unsafe {
         let number = libc::__errno_location();
         let error = *number;

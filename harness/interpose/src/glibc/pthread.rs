@@ -104,7 +104,7 @@ const DRIVERS: [&str; 7] = [
 ///
 /// The objects are visited rather than asked for by `dladdr`, which would wait for constructors: the
 /// loader holds a lock while it calls them. Most threads of a process begin with one of a few
-/// functions, so what is known about these is kept: a visit takes a lock of the loader.
+/// functions, so what is known about these functions is kept: a visit takes a lock of the loader.
 fn is_drivers(routine: Routine) -> bool {
     static NOT_DRIVERS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
@@ -196,9 +196,9 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
 }
 
 /// Runs `work` without cancelling this thread in the meantime. Rust code cannot be unwound by a
-/// cancellation: the process would abort. Functions such as `read`, `write` and `sleep` begin one
-/// if it has been requested, while few functions that the program calls do so. `work` should not
-/// panic, because the thread could then not be cancelled any more.
+/// cancellation: the process would abort. Functions such as `read`, `write` and `sleep` begin a
+/// cancellation if one has been requested, whereas few functions that the program calls do so.
+/// `work` should not panic, because the thread could then not be cancelled any more.
 pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;

@@ -132,7 +132,7 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
             }
         }
     }
-    // This makes trampolines that found no wrapper search again.
+    // This makes a trampoline search again if it has found no wrapper.
     trampolines().for_each(Trampolines::reset);
     true
 }
@@ -234,7 +234,8 @@ fn is_only_for_others(name: &[u8]) -> bool {
         .any(|table| table.registration.only_for_others != 0 && table.named(name).next().is_some())
 }
 
-/// The libraries that provide functions of such tables that were handed out. They stay loaded.
+/// The libraries that provide the functions of such tables, as far as these functions were handed
+/// out. The libraries stay loaded.
 static PROVIDERS: [AtomicPtr<LinkMap>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 
 /// Records the library of a function as a provider. The program itself is not recorded, even if it

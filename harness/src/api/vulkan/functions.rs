@@ -14,7 +14,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "defines wrappers of C functions, whose contracts are the callers' responsibility"
+    reason = "defines wrappers for C functions, whose contracts are the callers' responsibility"
 )]
 
 use std::mem;

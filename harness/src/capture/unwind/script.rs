@@ -8,7 +8,7 @@ use super::Frames;
 /// [words](crate::ledger::script::LineNumber::word). Writes as many as fit, and returns their
 /// number.
 ///
-/// This function is called in a wrapper of a driver function, on the calling thread. It must not
+/// This function is called in a wrapper for a driver function, on the calling thread. It must not
 /// call the interpreter or the driver. It may lock or allocate only when it sees a line for the
 /// first time.
 pub type Reader = fn(&mut [usize]) -> usize;

@@ -115,7 +115,7 @@ fn unchecked_threads() -> Vec<String> {
     }
 }
 
-/// Adds the checks of other processes that ended their process and that no process has reported
+/// Adds checks of other processes: those that ended their process and that no process has reported
 /// yet.
 fn add_those_of_other_processes(summary: &mut Summary) {
     for aborted in untold() {

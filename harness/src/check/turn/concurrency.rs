@@ -302,8 +302,8 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     }
     // If libtest starts a test later, the number of threads that were started changes.
     let runners = threads.runners_began - threads.runners_ended;
-    // This thread may have opened a scope while it continues to work, so no other check may count
-    // it.
+    // This thread is counted only for its own check. Other checks must not take it to be idle,
+    // because it may be opening a scope, in which it will continue to work.
     let own = 1 + runners + threads.waiting + u64::from(is_counted_thread());
     let with_scope = threads_with_scope();
     let Some(all) = count_threads() else {

@@ -107,7 +107,7 @@ impl Cuda {
         let (bias, relu) = (bias_start(epilogue), u32::from(epilogue.relu));
         let tiles = u64::from(columns.div_ceil(TILE)) * u64::from(rows.div_ceil(TILE));
         let grid = Grid {
-            blocks: u32::try_from(tiles).expect("fewer than it has multiplications"),
+            blocks: u32::try_from(tiles).expect("fewer tiles than multiplications"),
             threads: (TILE * TILE, 1),
         };
         self.launch(

@@ -42,7 +42,7 @@ impl Object {
         }
     }
 
-    /// Destroys the object, like the wrapper of a destroy call. `works` says whether the driver
+    /// Destroys the object, like the wrapper for a destroy call. `works` says whether the driver
     /// does so.
     fn destroy(&self, works: bool) {
         self.is_known.store(false, Ordering::SeqCst);

@@ -10,8 +10,8 @@ pub(in crate::ledger) struct InFlightFree {
     caller: Caller,
     target: FreeTarget,
     /// When another free of the same address began, if that free found no record and succeeded
-    /// while this one was in flight. It has freed a resource that was created before it began. If
-    /// there were several such frees, this is about the last one.
+    /// while this one was in flight. The other free has freed a resource that was created before
+    /// that free began. If there were several such frees, this is about the last one.
     freed_by: u64,
 }
 
