@@ -364,7 +364,7 @@ impl Session {
             Code::Unfinished,
             "the check did not run to completion: a warm-up failed, a probe panicked, or the \
              future of an async block was dropped before it completed",
-            "find out why the test itself failed; if the block's future was dropped, await it to completion",
+            "find out why the test itself failed; if the block's future was dropped, await the future to completion",
         ));
         report.outcome = Some(outcome::weigh(&report, &self.policy, None));
         report
