@@ -32,10 +32,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let target = variable("TARGET");
     println!("cargo::rustc-env=GPU_LEAK_TARGET={target}");
-    println!(
-        "cargo::rustc-env=GPU_LEAK_MESSAGES={}",
-        messages().display()
-    );
+    println!("cargo::rustc-env=GPU_LEAK_MESSAGES={}", messages());
     // This library is stripped, since reports do not show its own frames. It unwinds, so that a
     // panic can be caught at its boundary. It must not be unloaded while its signal handlers are
     // installed and its thread runs.
@@ -65,17 +62,18 @@ fn main() {
     embed(&preloaded, "GPU_LEAK_PRELOAD_LIBRARY", &target);
 }
 
-/// Returns the path of the page that `explain` reads. `messages.md` is a link to the page, so that
-/// the published package contains it. In a checkout without symbolic links, which is usual on
-/// Windows, it is a file that contains the path of the page.
-fn messages() -> PathBuf {
-    let directory = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
-    let page = directory.join("messages.md");
-    let text = fs::read_to_string(&page).unwrap_or_default();
-    match text.lines().count() {
-        1 => directory.join(text.trim()),
-        _ => page,
-    }
+/// Returns the path of the page that `explain` reads, relative to the source of `explain`.
+/// `messages.md` is a link to the page, so that the published package contains it. In a checkout
+/// without symbolic links, which is usual on Windows, it is a file that contains the path of the
+/// page.
+fn messages() -> String {
+    let page = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("messages.md");
+    let text = fs::read_to_string(page).unwrap_or_default();
+    let page = match text.lines().count() {
+        1 => text.trim(),
+        _ => "messages.md",
+    };
+    format!("../../{page}")
 }
 
 /// A library that the command contains.

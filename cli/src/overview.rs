@@ -187,7 +187,8 @@ fn place(report: &Report, finding: &Finding) -> Identity {
     }
     let led = site.frames.iter().skip(site.user.unwrap_or(0));
     let others = led.filter(|frame| !frame.is_of_test(&report.test));
-    let mut line = site.location();
+    // Callers of a wrapper on different lines are different mistakes.
+    let mut line = format!("{} < {}", finding.location(), site.location());
     for function in others.filter_map(|frame| frame.function.as_deref()) {
         line = line + " < " + function;
     }
@@ -387,6 +388,30 @@ mod tests {
 
     use super::Overview;
     use crate::render::sample;
+
+    /// A function that only calls the API is not where a leak is looked for.
+    #[test]
+    fn leaks_through_a_wrapper_are_told_apart_by_the_lines_that_call_it() {
+        let leak_at = |line| {
+            let mut leak = sample::finding(FindingKind::Leaked, "gpu::allocate", 1, 16);
+            leak.site.frames[1].line = Some(line);
+            leak
+        };
+        let run = sample::run(vec![sample::with(
+            "trains",
+            &[leak_at(61), leak_at(75), leak_at(61)],
+        )]);
+        let groups = Overview::of(&run).groups;
+        let shown = groups.iter();
+        let shown = shown.map(|group| (group.finding.location(), group.finding.count));
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            [
+                ("src/train.rs:61".to_owned(), 2),
+                ("src/train.rs:75".to_owned(), 1)
+            ]
+        );
+    }
 
     #[test]
     fn leaks_of_several_tests_at_one_line_are_one_finding() {

@@ -42,16 +42,21 @@ fn starting_directory() -> io::Result<PathBuf> {
     let Some(manifest) = MANIFEST.get() else {
         return env::current_dir();
     };
-    let mut directory = PathBuf::new();
-    // The workspace's root has no `..`, because cargo removes it in the same way.
-    for part in path::absolute(manifest)?.components() {
-        match part {
-            Component::ParentDir => _ = directory.pop(),
-            part => directory.push(part),
-        }
-    }
+    let mut directory = without_parents(&path::absolute(manifest)?);
     directory.pop();
     Ok(directory)
+}
+
+/// Removes each `..` of an absolute path, together with the directory before it, as cargo does.
+pub(crate) fn without_parents(path: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => _ = whole.pop(),
+            part => whole.push(part),
+        }
+    }
+    whole
 }
 
 impl Workspace {

@@ -16,6 +16,7 @@ use super::{Rendering, kind};
 use crate::exit;
 use crate::output::test_names;
 use crate::overview::{Group, Overview};
+use crate::workspace::without_parents;
 
 /// How many annotations of each level GitHub shows for a step.
 const MAX_SHOWN: usize = 10;
@@ -29,7 +30,11 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> exit::ExitResu
     };
     let errors = of(Outcome::Fail).map(|group| annotation("error", group, how));
     let mut errors: Vec<String> = errors.collect();
-    let at = |file: &str, line: u32| [format!("file={}", path(file, how)), format!("line={line}")];
+    let at = |file: &str, line: u32| match line {
+        // A program under `exec` has no line.
+        0 => Vec::new(),
+        _ => vec![format!("file={}", path(file, how)), format!("line={line}")],
+    };
     errors.extend(overview.aborted.iter().map(|began| {
         let test = escape::name(&began.test);
         let text = format!("{test}: the process ended inside the test");
@@ -89,7 +94,7 @@ fn annotation(level: &str, group: &Group<'_>, how: &Rendering) -> String {
 
 /// Returns the path of a source file, as a property, relative to the repository if the file is in it.
 fn path(file: &str, how: &Rendering) -> String {
-    let absolute = how.root.join(file);
+    let absolute = without_parents(&how.root.join(file));
     let checkout = how.checkout.as_deref();
     let inside = checkout.and_then(|checkout| absolute.strip_prefix(checkout).ok()?.to_str());
     encoded(&escape::sentence(inside.unwrap_or(file)))

@@ -9,6 +9,7 @@ use gpu_leak_check::report::Code;
 use gpu_leak_check::report::check_report::{
     Budget, CheckStatus, Finding, FindingKind, Limit, Outcome, Reason, Report,
 };
+use gpu_leak_check::report::run_file::Began;
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB};
@@ -60,6 +61,7 @@ fn the_paths_of_annotations_are_relative_to_the_repository() {
     let files = [
         long.as_str(),
         "/repository/kernels/build.rs",
+        "../data/lib.rs",
         "/elsewhere/lib.rs",
     ];
     let reports = files.map(|file| {
@@ -76,9 +78,26 @@ fn the_paths_of_annotations_are_relative_to_the_repository() {
     let text = render(Format::Github, &Overview::of(&run), &how).expect("a rendering");
     let text = String::from_utf8(text).expect("text");
     let in_repository = format!("crates/train/{long}");
-    for file in [&in_repository, "kernels/build.rs", "/elsewhere/lib.rs"] {
+    for file in [
+        &in_repository,
+        "kernels/build.rs",
+        "crates/data/lib.rs",
+        "/elsewhere/lib.rs",
+    ] {
         assert!(text.contains(&format!("file={file},line=88")), "{text}");
     }
+}
+
+#[test]
+fn a_program_that_was_aborted_has_no_line_in_github() {
+    let mut run = sample::run(Vec::new());
+    run.processes[0].file.aborted.push(Began {
+        test: "train".to_owned(),
+        file: "/usr/bin/train".to_owned(),
+        line: 0,
+    });
+    let text = shown(&run, Format::Github, 0);
+    assert!(text.starts_with("::error title="), "{text}");
 }
 
 /// A free function that only calls the API is not where a leak is looked for.

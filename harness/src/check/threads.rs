@@ -50,10 +50,14 @@ pub(super) fn time_of_waiting(thread: i32) -> Option<u64> {
 /// thread ends while the kernel lists the threads, another thread may be missing from the list.
 pub(super) fn list_threads() -> Option<Vec<i32>> {
     let count = count_threads();
-    let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
-    let threads = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let threads: Vec<i32> = threads.collect();
+    let threads: Vec<i32> = listed().collect();
     (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
+}
+
+/// Returns the threads of this process. One that begins or ends meanwhile may be missing.
+fn listed() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 /// Whether a thread can still do something. For a moment after a thread has been joined, the kernel
@@ -71,10 +75,7 @@ pub(super) fn is_living(thread: i32) -> bool {
 pub(super) fn drivers_threads() -> Vec<u32> {
     let marked = gpu_leak_interpose::marked_threads().into_iter();
     let started = marked.filter_map(|thread| thread.is_drivers().then_some(thread.id));
-    let named = list_threads()
-        .into_iter()
-        .flatten()
-        .filter(|thread| is_drivers_own(*thread));
+    let named = listed().filter(|thread| is_drivers_own(*thread));
     started
         .chain(named)
         .filter_map(|thread| thread.try_into().ok())
@@ -89,11 +90,14 @@ pub(super) fn is_drivers_own(thread: i32) -> bool {
 
 /// Whether `name` is of the form `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`. The prefix
 /// `cuda` alone is not sufficient, because a test in a module `cuda` runs on a thread that is named
-/// after the test.
+/// after the test, and a program may name its threads `cuda0` and `cuda1`.
 fn is_drivers_name(name: &str) -> bool {
+    /// The length to which the kernel shortens a name.
+    const LONGEST: usize = 15;
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
+    let is_whole = name.len() == LONGEST;
     name == "cuda-EvtHandlr"
-        || name.strip_prefix("cuda").is_some_and(are_digits)
+        || is_whole && name.strip_prefix("cuda").is_some_and(are_digits)
         || name.strip_prefix("llvmpipe-").is_some_and(are_digits)
 }
 

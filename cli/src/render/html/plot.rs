@@ -330,7 +330,7 @@ fn marks(
                     "{}: allocated by call {} at {}",
                     finding.kind.name(),
                     count(call),
-                    finding.site.location()
+                    finding.location()
                 ),
             });
         }

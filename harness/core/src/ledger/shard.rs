@@ -188,7 +188,8 @@ impl Shard {
         iter::successors(key.next_copy(), |key| key.next_copy()).find(|key| self.get(key).is_none())
     }
 
-    /// Returns the key of the last live object with the handle of `key`, or `None` if this is `key`.
+    /// Returns the key of the last live object with the handle of `key`. `None` means `key` itself,
+    /// because no handle has several live objects or because there is no live object.
     #[inline]
     pub(super) fn last_copy(&self, figures: &Figures, key: &Key) -> Option<Key> {
         let had_copies = figures.has_copies.load(Ordering::Relaxed);

@@ -13,7 +13,14 @@ fn a_test_in_a_module_cuda_is_no_thread_of_the_driver() {
     for name in ["cuda-EvtHandlr", "cuda00001400006", "llvmpipe-0"] {
         assert!(is_drivers_name(name), "{name}");
     }
-    for name in ["cuda::tests::al", "cuda-worker", "cuda", "llvmpipe", "main"] {
+    for name in [
+        "cuda::tests::al",
+        "cuda-worker",
+        "cuda",
+        "cuda0",
+        "llvmpipe",
+        "main",
+    ] {
         assert!(!is_drivers_name(name), "{name}");
     }
 }
