@@ -4,7 +4,7 @@ use std::fmt;
 
 use cudarc::cublas::result::CublasError;
 use cudarc::curand::result::CurandError;
-use cudarc::driver::DriverError;
+use cudarc::driver::{CudaContext, DriverError};
 
 use crate::bytes::Bytes;
 
@@ -101,6 +101,21 @@ pub struct OutOfMemory {
     pub free: usize,
     /// The limit that was set for the allocator, if any.
     pub limit: Option<usize>,
+}
+
+/// Rejects the creation of an engine whose library is not installed.
+///
+/// # Errors
+///
+/// Returns an error if the library is not present.
+pub(crate) fn expect_library(name: &str, is_present: bool, context: &CudaContext) -> Result<()> {
+    if is_present {
+        return Ok(());
+    }
+    Err(Error::Unavailable {
+        device: format!("cuda:{}", context.ordinal()),
+        detail: format!("{name} was not found; install it or add its directory to LD_LIBRARY_PATH"),
+    })
 }
 
 impl fmt::Display for Error {

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU32;
 
-use super::pools::PoolIndex;
 use crate::stream::Stream;
 
 /// A block's place in the table, counted from 1.
@@ -20,6 +19,10 @@ impl BlockId {
         self.0.get() as usize - 1
     }
 }
+
+/// The index of the pool that a block belongs to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PoolIndex(pub(super) usize);
 
 /// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

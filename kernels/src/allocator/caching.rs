@@ -4,11 +4,11 @@
 //! [`CUDACachingAllocator`](https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp)
 //! step by step, because `allocated` and `reserved` must equal PyTorch's at every step.
 
-use super::block::{Block, BlockId, BlockState, Blocks};
+use super::block::{Block, BlockId, BlockState, Blocks, PoolIndex};
 use super::pending::PendingFrees;
 use super::pool::{Place, Pool};
 use super::pool_id::PoolId;
-use super::pools::{PoolIndex, Pools};
+use super::pools::Pools;
 use super::size::{Policy, PoolKind, REQUEST_LIMIT};
 use super::snapshot::Snapshot;
 use super::source::{SegmentError, SegmentSource};

@@ -1,6 +1,6 @@
 //! The cached blocks: those that serve every request, and those that one graph keeps for itself.
 
-use super::block::BlockId;
+use super::block::{BlockId, PoolIndex};
 use super::pool::Pool;
 use super::pool_id::PoolId;
 use super::size::PoolKind;
@@ -15,10 +15,6 @@ pub(crate) struct Pools {
     /// The private pool that was opened last.
     last: Option<PoolId>,
 }
-
-/// The index of the pool that a block belongs to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PoolIndex(usize);
 
 /// Blocks reserved for the graph of one capture. Each replay reads and writes these blocks, whether
 /// or not they are handed out at that moment.

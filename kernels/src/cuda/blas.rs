@@ -8,8 +8,7 @@ use cudarc::cublas::{result, sys};
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUstream;
 
-use super::engines::expect_library;
-use crate::error::Result;
+use crate::error::{Result, expect_library};
 
 /// A cuBLAS handle on a device's stream.
 ///

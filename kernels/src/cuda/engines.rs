@@ -2,9 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::CudaContext;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 use super::blas::Blas;
 use super::module::Modules;
@@ -16,21 +14,6 @@ pub(super) struct Engines {
     pub(super) modules: Modules,
     pub(super) blas: Slot<Blas>,
     pub(super) generator: Slot<Generator>,
-}
-
-/// Rejects the creation of an engine whose library is not installed.
-///
-/// # Errors
-///
-/// Returns an error if the library is not present.
-pub(super) fn expect_library(name: &str, is_present: bool, context: &CudaContext) -> Result<()> {
-    if is_present {
-        return Ok(());
-    }
-    Err(Error::Unavailable {
-        device: format!("cuda:{}", context.ordinal()),
-        detail: format!("{name} was not found; install it or add its directory to LD_LIBRARY_PATH"),
-    })
 }
 
 /// A value that one thread at a time may use.

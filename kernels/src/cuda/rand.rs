@@ -6,8 +6,7 @@ use std::sync::Arc;
 use cudarc::curand::{result, sys};
 use cudarc::driver::CudaStream;
 
-use super::engines::expect_library;
-use crate::error::Result;
+use crate::error::{Result, expect_library};
 use crate::random::Distribution;
 
 /// A Philox generator on a device's stream. At the first draw, cuRAND allocates the generator's

@@ -1,5 +1,7 @@
 //! The sources of samples.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::tensor::HostTensor;
 
@@ -20,6 +22,9 @@ pub trait Dataset<B> {
     /// Returns an error if one of them does not exist or cannot be read.
     fn batch(&self, indices: &[usize]) -> Result<B>;
 }
+
+/// A data set that a loader shares with its epochs.
+pub(super) type SharedDataset<B> = Arc<dyn Dataset<B> + Send + Sync>;
 
 /// Samples that are the rows of tensors: row `i` of each belongs to sample `i`.
 #[derive(Clone, Debug)]

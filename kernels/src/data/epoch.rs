@@ -8,7 +8,7 @@ use std::vec::IntoIter;
 
 use crate::error::Result;
 
-use super::loader::SharedDataset;
+use super::dataset::SharedDataset;
 
 /// The batches of one epoch, in order. An epoch that is dropped early stops its thread and
 /// waits for it.

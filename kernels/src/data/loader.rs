@@ -6,11 +6,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::random::permutation;
 
-use super::dataset::Dataset;
+use super::dataset::{Dataset, SharedDataset};
 use super::epoch::Epoch;
-
-/// A data set that a loader shares with its epochs.
-pub(super) type SharedDataset<B> = Arc<dyn Dataset<B> + Send + Sync>;
 
 /// Divides a data set into batches of type `B`, anew for each epoch.
 ///

@@ -16,7 +16,8 @@ use super::shard::{EndedFree, FreeEnd, began};
 use super::shared::Shared;
 use super::stack::Stacks;
 use super::table::Table;
-use super::tap::Tap;
+use super::tap::{Listener, Tap};
+use crate::recursion_guard::quiet;
 
 /// `CUDA_ERROR_DEINITIALIZED`: the driver is shutting down and frees everything itself.
 const DEINITIALIZED: CuResult = 4;
@@ -48,8 +49,12 @@ pub struct Ledger {
     pub free_log: FreeLog,
     /// Whether resources made outside every scope belong to the watched program.
     all_its_own: AtomicBool,
-    pub(super) tap: Tap,
+    pub(super) tap: Tap<Self>,
 }
+
+/// Receives an event after the ledger has applied it, with the ticket that the ledger returned. It
+/// must neither report to the ledger nor wait for a thread that does.
+pub type EventListener = Listener<Ledger>;
 
 impl Ledger {
     /// Creates an empty ledger. The ledger of the process is the harness's `ledger::live()`.
@@ -64,6 +69,31 @@ impl Ledger {
             return self.apply_and_notify(event);
         }
         self.update(event)
+    }
+
+    #[cold]
+    fn apply_and_notify(&self, event: &Event) -> Option<Ticket> {
+        self.tap.notify(self, event, || self.update(event))
+    }
+
+    /// Calls `listener` for every event from now on. Only the first call takes effect.
+    pub fn listen(&self, listener: EventListener) {
+        let _quiet = quiet();
+        self.tap.listen(listener);
+    }
+
+    /// Whether there is a listener.
+    pub fn has_listener(&self) -> bool {
+        self.tap.is_on()
+    }
+
+    /// Runs `step` between two events, if there is a listener.
+    ///
+    /// Like a listener, `step` must neither report to the ledger nor wait for a thread that does.
+    pub fn between_events<T>(&self, step: impl FnOnce() -> T) -> T {
+        let _quiet = quiet();
+        let _order = self.has_listener().then(|| self.tap.order());
+        step()
     }
 
     #[inline]

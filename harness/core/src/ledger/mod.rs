@@ -28,7 +28,7 @@ mod timeline;
 mod usage;
 
 pub use anomaly::{Anomaly, FailedCall, Mark};
-pub use apply::Ledger;
+pub use apply::{EventListener, Ledger};
 pub use contexts::ContextEntry;
 pub use event::{Event, Record, ScopeId, StackId};
 pub use free_log::{LoggedFree, UnknownFree};
@@ -39,6 +39,5 @@ pub use physical::Holding;
 pub use stack::Stacks;
 pub use sticky::sticky_error;
 pub use table::Watch;
-pub use tap::EventListener;
 pub use timeline::{Curve, Sample};
 pub use usage::{Amount, Counted, UsageKey};

@@ -8,71 +8,67 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::apply::Ledger;
 use super::event::{Event, Ticket};
-use crate::recursion_guard::quiet;
 
-/// Receives an event after the ledger has applied it, with the ticket that the ledger returned. It
-/// must neither report to the ledger nor wait for a thread that does.
-pub type EventListener = Box<dyn Fn(&Ledger, &Event, Option<Ticket>) + Send + Sync>;
+/// Receives an event after it has been applied to an `L`, with the ticket that this returned. It
+/// must neither report an event nor wait for a thread that does.
+pub(super) type Listener<L> = Box<dyn Fn(&L, &Event, Option<Ticket>) + Send + Sync>;
 
 /// The listener, if there is one. Initially, there is none.
-#[derive(Default)]
-pub(super) struct Tap {
+pub(super) struct Tap<L> {
     on: AtomicBool,
     /// This lock is held from before an event is applied until the event has been reported.
     order: Mutex<()>,
-    listener: OnceLock<EventListener>,
+    listener: OnceLock<Listener<L>>,
 }
 
-impl fmt::Debug for Tap {
+impl<L> Default for Tap<L> {
+    fn default() -> Self {
+        Self {
+            on: AtomicBool::default(),
+            order: Mutex::default(),
+            listener: OnceLock::default(),
+        }
+    }
+}
+
+impl<L> fmt::Debug for Tap<L> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Tap").field("on", &self.is_on()).finish()
     }
 }
 
-impl Tap {
+impl<L> Tap<L> {
     /// Whether there is a listener. If there is none, this check is the only cost for an event.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    fn order(&self) -> MutexGuard<'_, ()> {
+    /// Returns a guard during whose life no event is applied, if there is a listener.
+    pub(super) fn order(&self) -> MutexGuard<'_, ()> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Ledger {
-    /// Calls `listener` for every event from now on. Only the first call takes effect.
-    pub fn listen(&self, listener: EventListener) {
-        let _quiet = quiet();
-        let _order = self.tap.order();
-        if self.tap.listener.set(listener).is_ok() {
-            self.tap.on.store(true, Ordering::Relaxed);
+    /// Adds a listener, unless there is one.
+    pub(super) fn listen(&self, listener: Listener<L>) {
+        let _order = self.order();
+        if self.listener.set(listener).is_ok() {
+            self.on.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether there is a listener.
-    pub fn has_listener(&self) -> bool {
-        self.tap.is_on()
-    }
-
-    /// Runs `step` between two events, if there is a listener.
-    ///
-    /// Like a listener, `step` must neither report to the ledger nor wait for a thread that does.
-    pub fn between_events<T>(&self, step: impl FnOnce() -> T) -> T {
-        let _quiet = quiet();
-        let _order = self.has_listener().then(|| self.tap.order());
-        step()
-    }
-
-    #[cold]
-    pub(super) fn apply_and_notify(&self, event: &Event) -> Option<Ticket> {
-        let _order = self.tap.order();
-        let answer = self.update(event);
-        if let Some(listener) = self.tap.listener.get() {
-            listener(self, event, answer);
+    /// Applies an event by `apply`, and reports it.
+    pub(super) fn notify(
+        &self,
+        to: &L,
+        event: &Event,
+        apply: impl FnOnce() -> Option<Ticket>,
+    ) -> Option<Ticket> {
+        let _order = self.order();
+        let answer = apply();
+        if let Some(listener) = self.listener.get() {
+            listener(to, event, answer);
         }
         answer
     }
