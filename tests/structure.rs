@@ -2,6 +2,7 @@
 //! - ARCHITECTURE.md and the tables of floors at the top of the core, of a check, of the command
 //!   and of the kernels are correct. Every module is in its table and imports only from below,
 //!   every package is named, and every path exists.
+//! - No files of a directory import each other.
 //! - Every file belongs to a program, because a test in any other file would never run.
 //! - Every option of the attribute is documented where users look for it.
 //! - The address of the repository is that in Cargo.toml everywhere.
@@ -257,6 +258,52 @@ fn each_floor_of_the_command_imports_only_from_below() {
 fn each_floor_of_the_kernels_imports_only_from_below() {
     let wrong = wrong(&KERNELS);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns the files of a directory that import each other, directly or through others of them, and
+/// what each imports.
+fn circles(directory: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let entries = fs::read_dir(directory).expect("a directory").flatten();
+    let files = entries.map(|entry| entry.path()).filter(|path| {
+        let is_the_face = ["mod.rs", "lib.rs", "main.rs"]
+            .iter()
+            .any(|face| path.ends_with(face));
+        path.extension().is_some_and(|end| end == "rs") && is_product(path) && !is_the_face
+    });
+    let imports = files.map(|path| {
+        let name = path.file_stem().expect("a name").display().to_string();
+        let code = code(&fs::read_to_string(&path).expect("a file"));
+        let mut imported = BTreeSet::from_iter(named(&code, "super::"));
+        imported.remove(&name);
+        (name, imported)
+    });
+    let mut left: BTreeMap<_, _> = imports.collect();
+    // A file that imports none of the others, or only such files, is part of no circle.
+    loop {
+        let names: BTreeSet<String> = left.keys().cloned().collect();
+        left.retain(|_, imported| {
+            imported.retain(|name| names.contains(name));
+            !imported.is_empty()
+        });
+        if left.len() == names.len() {
+            return left;
+        }
+    }
+}
+
+#[test]
+fn no_files_of_a_directory_import_each_other() {
+    let packages = ["harness", "kernels", "macros", "cli", "probes"];
+    let files = packages
+        .iter()
+        .flat_map(|package| files(&root().join(package)));
+    let directories =
+        files.filter(|path| is_product(path) && path.iter().any(|part| part == "src"));
+    let directories: BTreeSet<_> = directories.map(|path| path.with_file_name("")).collect();
+    for directory in directories {
+        let circles = circles(&directory);
+        assert!(circles.is_empty(), "{}: {circles:?}", directory.display());
+    }
 }
 
 #[test]
