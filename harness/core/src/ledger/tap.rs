@@ -45,7 +45,7 @@ impl<L> Tap<L> {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Returns a guard during whose life no event is applied, if there is a listener.
+    /// Returns a guard. As long as it exists, no event is applied, if there is a listener.
     pub(super) fn order(&self) -> MutexGuard<'_, ()> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
