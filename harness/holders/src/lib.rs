@@ -250,9 +250,9 @@ pub struct Program<'a> {
     /// The stack slot and the value of each return address on the stack of `asking_thread`,
     /// innermost first.
     pub asking_stack: &'a [(u64, u64)],
-    /// The ids of the threads that drivers have started for themselves. What lies on their stacks
-    /// beyond the last known frame belongs to the driver.
-    pub drivers_threads: &'a [u32],
+    /// Whether a driver has started the thread with this id for itself. What lies on the stack of
+    /// such a thread beyond the last known frame belongs to the driver.
+    pub is_drivers_thread: fn(u32) -> bool,
     /// Addresses of words in statics that belong to the program's allocators. Such a static is not
     /// reported as a holder.
     pub allocators_words: &'a [u64],

@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::allocators_own;
 pub(super) use super::allocators_own::reported as reported_by_allocator;
 use super::search_time::Searching;
-use super::threads::{drivers_threads, this_thread};
+use super::threads::{is_drivers_thread, this_thread};
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{WatchedHeap, unnoted, watch as watch_heap};
@@ -358,7 +358,7 @@ fn search(
         asking_thread: this_thread().map_or(0, i32::cast_unsigned),
         first_thread: start::first_thread(),
         asking_stack: &own_stack(),
-        drivers_threads: &drivers_threads(),
+        is_drivers_thread,
         allocators_words: &allocators_own::words(),
         waiting_stack: capture::walk_waiting,
     };

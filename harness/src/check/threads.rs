@@ -50,14 +50,10 @@ pub(super) fn time_of_waiting(thread: i32) -> Option<u64> {
 /// thread ends while the kernel lists the threads, another thread may be missing from the list.
 pub(super) fn list_threads() -> Option<Vec<i32>> {
     let count = count_threads();
-    let threads: Vec<i32> = listed().collect();
-    (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
-}
-
-/// Returns the threads of this process. One that begins or ends meanwhile may be missing.
-fn listed() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+    let threads = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let threads: Vec<i32> = threads.collect();
+    (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
 }
 
 /// Whether a thread can still do something. For a moment after a thread has been joined, the kernel
@@ -70,16 +66,12 @@ pub(super) fn is_living(thread: i32) -> bool {
     flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
-/// Returns the ids of the threads that drivers have started for themselves.
+/// Whether a driver has started a thread for itself.
 #[cfg(feature = "holders")]
-pub(super) fn drivers_threads() -> Vec<u32> {
-    let marked = gpu_leak_interpose::marked_threads().into_iter();
-    let started = marked.filter_map(|thread| thread.is_drivers().then_some(thread.id));
-    let named = listed().filter(|thread| is_drivers_own(*thread));
-    started
-        .chain(named)
-        .filter_map(|thread| thread.try_into().ok())
-        .collect()
+pub(super) fn is_drivers_thread(thread: u32) -> bool {
+    let thread = thread.cast_signed();
+    let mut marked = gpu_leak_interpose::marked_threads().into_iter();
+    marked.any(|it| it.id == thread && it.is_drivers()) || is_drivers_own(thread)
 }
 
 /// Whether a thread has the name of a driver's thread. Such threads act only on request. The name

@@ -277,9 +277,7 @@ impl Roots {
                 .filter_map(|(at, address)| Some((at, self.returns_to(address, modules)?)));
             let mut frames = frames(&thread.stack, returns);
             if let Some((rest, _)) = (!walked.complete).then(|| frames.pop()).flatten()
-                && !thread
-                    .id
-                    .is_some_and(|id| program.drivers_threads.contains(&id))
+                && !thread.id.is_some_and(program.is_drivers_thread)
             {
                 self.add_frame(thread, None, rest);
             }

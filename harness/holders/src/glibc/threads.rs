@@ -335,7 +335,7 @@ mod tests {
             asking_thread,
             first_thread: None,
             asking_stack,
-            drivers_threads: &[],
+            is_drivers_thread: |_| false,
             allocators_words: &[],
             waiting_stack: |_, _| ReturnAddresses::default(),
         }

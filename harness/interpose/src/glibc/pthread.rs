@@ -12,6 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::live;
 use super::next::behind;
+use crate::interface::MarkedThread;
 use crate::loader::{object_name, segments, visit_objects};
 use crate::threads::{TOKEN, token};
 
@@ -60,7 +61,7 @@ unsafe extern "C" fn pthread_create(
     run_first();
     let token = token();
     let counted_as = match is_drivers(routine) {
-        true => crate::MarkedThread::OF_A_DRIVER,
+        true => MarkedThread::OF_A_DRIVER,
         false => token,
     };
     if counted_as == 0 {
