@@ -19,6 +19,8 @@ pub struct KnownLibrary {
     /// What memory it keeps, for how long, and what to do about it. This explains a finding, and
     /// never excuses a leak.
     keeps: Option<&'static str>,
+    /// The same for the functions with a prefix.
+    keeps_in: Option<(&'static str, &'static str)>,
 }
 
 /// The role of a library in a backtrace.
@@ -44,6 +46,7 @@ const fn row(
         files,
         functions,
         keeps: None,
+        keeps_in: None,
     }
 }
 
@@ -55,20 +58,21 @@ impl KnownLibrary {
         }
     }
 
-    /// Returns what is known about memory that the library allocates in `function`.
-    fn known(&self, function: &str) -> Option<&'static str> {
-        match self.name {
-            "cuBLAS" if function.starts_with("cublasCreate") => Some(CUBLAS_CREATE),
-            _ => self.keeps,
+    const fn keeps_in(self, prefix: &'static str, what: &'static str) -> Self {
+        Self {
+            keeps_in: Some((prefix, what)),
+            ..self
         }
     }
-}
 
-// Measured on an H200, CUDA 13.0, 2026-11-20;
-// https://docs.nvidia.com/cuda/cublas/#cublascreate
-const CUBLAS_CREATE: &str = "cublasCreate allocates a workspace (64 MiB on an H200), and cuBLAS \
-    keeps it until cublasDestroy: drop the handle before the test ends, or create it once for the \
-    process";
+    /// Returns what is known about memory that the library allocates in `function`.
+    fn known(&self, function: &str) -> Option<&'static str> {
+        let of_function = self
+            .keeps_in
+            .filter(|(prefix, _)| function.starts_with(prefix));
+        of_function.map(|(_, what)| what).or(self.keeps)
+    }
+}
 
 /// One row per library. If one name is a prefix of another, the longer one comes first. The source
 /// of what a library keeps is above its row.
@@ -86,11 +90,19 @@ const LIBRARIES: &[KnownLibrary] = &[
         "cuBLASLt keeps it until cublasLtDestroy: drop the handle before the test ends, or create \
          it once for the process",
     ),
-    // https://docs.nvidia.com/cuda/cublas/#cublassetworkspace
-    row("cuBLAS", Role::Nvidia, &["cublas", "nvblas"], &["cublas"]).keeps(
-        "cuBLAS allocates this for its handle, and cublasDestroy frees it: drop the handle before \
-         the test ends, or provide your own memory with cublasSetWorkspace",
-    ),
+    // https://docs.nvidia.com/cuda/cublas/#cublassetworkspace,
+    // https://docs.nvidia.com/cuda/cublas/#cublascreate; measured on an H200, CUDA 13.0, 2026-11-20
+    row("cuBLAS", Role::Nvidia, &["cublas", "nvblas"], &["cublas"])
+        .keeps(
+            "cuBLAS allocates this for its handle, and cublasDestroy frees it: drop the handle \
+             before the test ends, or provide your own memory with cublasSetWorkspace",
+        )
+        .keeps_in(
+            "cublasCreate",
+            "cublasCreate allocates a workspace (64 MiB on an H200), and cuBLAS keeps it until \
+             cublasDestroy: drop the handle before the test ends, or create it once for the \
+             process",
+        ),
     // https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html
     row("cuDNN", Role::Nvidia, &["cudnn"], &["cudnn"]).keeps(
         "cuDNN keeps it until cudnnDestroy or, if it belongs to a plan, until the plan's \
