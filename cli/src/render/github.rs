@@ -33,7 +33,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> exit::ExitResu
     let at = |file: &str, line: u32| match line {
         // A program under `exec` has no line.
         0 => Vec::new(),
-        _ => vec![format!("file={}", path(file, how)), format!("line={line}")],
+        line => position(file, Some(line), None, how),
     };
     errors.extend(overview.aborted.iter().map(|began| {
         let test = escape::name(&began.test);
@@ -78,18 +78,22 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> exit::ExitResu
 
 fn annotation(level: &str, group: &Group<'_>, how: &Rendering) -> String {
     let finding = &group.finding;
-    let mut properties = Vec::new();
-    if let Some((frame, _)) = finding.shown_frames()
-        && let Some(file) = &frame.file
-    {
-        properties.push(format!("file={}", path(file, how)));
-        properties.extend(frame.line.map(|line| format!("line={line}")));
-        properties.extend(frame.column.map(|column| format!("col={column}")));
-    }
+    let properties = finding.shown_frames().and_then(|(frame, _)| {
+        let file = frame.file.as_deref()?;
+        Some(position(file, frame.line, frame.column, how))
+    });
     let title = format!("gpu leak check: {}", kind(group));
     let tests = test_names(&group.tests, MAX_NAMES);
     let text = format!("{}, in {tests}", finding.what());
-    command(level, &properties, &title, &text)
+    command(level, &properties.unwrap_or_default(), &title, &text)
+}
+
+/// Returns the properties for a position in a source file.
+fn position(file: &str, line: Option<u32>, column: Option<u32>, how: &Rendering) -> Vec<String> {
+    let mut properties = vec![format!("file={}", path(file, how))];
+    properties.extend(line.map(|line| format!("line={line}")));
+    properties.extend(column.map(|column| format!("col={column}")));
+    properties
 }
 
 /// Returns the path of a source file, as a property, relative to the repository if the file is in it.
