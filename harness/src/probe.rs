@@ -63,7 +63,7 @@ pub trait Probe: Sync {
     /// Returns the name of the allocator. If the allocator has a
     /// [`Source`](crate::observe::Source), it has the same name.
     ///
-    /// Some caching allocators are known by name: `cubecl`, `c10`, `cupy`, `rmm`, `bfc`,
+    /// Some caching allocators are known by name: `cubecl`, `c10`, `cupy`, `rmm`, `cub`, `bfc`,
     /// `onnxruntime`, `ggml`. A check in which one of them keeps memory is inconclusive unless that
     /// allocator has a probe.
     fn name(&self) -> &'static str;

@@ -64,6 +64,11 @@ const ALLOCATORS: &[Allocator] = &[
             &["rmm", "binning_memory_resource"],
         ],
     ),
+    row(
+        "cub",
+        "programs that use CUB",
+        &[&["CachingDeviceAllocator"], &["cub/util_allocator"]],
+    ),
     row("bfc", "TensorFlow and XLA", &[&["BFCAllocator"]]),
     row(
         "onnxruntime",
@@ -137,6 +142,8 @@ mod tests {
         let mangled =
             "_ZN3rmm2mr20pool_memory_resourceINS0_20cuda_memory_resourceEE11do_allocateEm";
         assert_eq!(name(mangled, "", "train"), Some("rmm"));
+        let header = "/opt/cuda/targets/x86_64-linux/include/cccl/cub/util_allocator.cuh";
+        assert_eq!(name("DeviceAllocate", header, "train"), Some("cub"));
     }
 
     #[test]
