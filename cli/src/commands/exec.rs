@@ -133,8 +133,9 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
 /// Returns the notes of all reports and what to do about their findings. Each is listed once, since
 /// the processes of a program often have the same ones.
 fn hints(run: &Run) -> Vec<String> {
-    let notes = run.reports().flat_map(|report| &report.notes);
-    let notes = notes.map(|note| format!("note: {}", escape::sentence(note)));
+    let of_report = |report: &Report| [&report.notes[..], report.lines_note().as_slice()].concat();
+    let notes = run.reports().flat_map(of_report);
+    let notes = notes.map(|note| format!("note: {}", escape::sentence(&note)));
     let help = run.reports().flat_map(help);
     let help = help.map(|help| format!("help: {}", escape::sentence(&help)));
     let mut hints: Vec<_> = notes.chain(help).collect();

@@ -1,7 +1,8 @@
-//! Tests of `cargo gpu-leak exec` on a program in C, with the fake driver.
+//! Tests of `cargo gpu-leak exec` on programs in C and C++, with the fake driver.
 #![cfg(target_os = "linux")]
 
 mod children;
+mod cpp;
 mod endings;
 mod finds;
 mod kept;
@@ -76,8 +77,13 @@ fn every_test_that_the_page_of_limits_names_is_there() {
 
 /// Returns the number of the program's line that has this comment.
 fn line_of(comment: &str) -> u32 {
-    let lines = include_str!("program.c").lines();
-    let line = (1..).zip(lines).find(|(_, line)| line.contains(comment));
+    line_in(include_str!("program.c"), comment)
+}
+
+/// Returns the number of the line of `source` that contains `words`.
+fn line_in(source: &str, words: &str) -> u32 {
+    let lines = source.lines();
+    let line = (1..).zip(lines).find(|(_, line)| line.contains(words));
     line.expect("a line").0
 }
 

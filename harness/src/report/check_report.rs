@@ -140,6 +140,19 @@ impl Report {
         Some(format!("configured by {file}"))
     }
 
+    /// Returns a note that says how to get source lines, if a finding lacks them.
+    #[must_use]
+    pub fn lines_note(&self) -> Option<String> {
+        let of_a_program = self.is_of_a_program();
+        let mut sites = self.findings.iter().map(|finding| &finding.site);
+        let remedy = match of_a_program {
+            true => "build the program with line tables, in C and C++ with `-g`",
+            false => "set `debug = \"line-tables-only\"` for this profile in Cargo.toml",
+        };
+        let lacks_lines = sites.any(|site| site.lacks_lines(of_a_program));
+        lacks_lines.then(|| format!("no source lines: {remedy}"))
+    }
+
     /// Whether the report is about a whole program that was watched from outside. Such a program
     /// has no line to which an attribute could be added.
     #[must_use]

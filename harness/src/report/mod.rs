@@ -5,6 +5,7 @@
 
 pub(crate) mod again;
 pub mod check_report;
+mod cpp_names;
 mod debug_info;
 mod environment;
 mod excerpt;

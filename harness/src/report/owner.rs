@@ -4,6 +4,7 @@
 //! the first words of the symbol are known.
 
 use super::check_report::Owner;
+use super::cpp_names;
 use super::debug_info::Symbol;
 use crate::call_site::libraries::{self, Role};
 use crate::capture::modules::Module;
@@ -78,7 +79,7 @@ fn of_file(file: &str, module: Option<&Module>) -> Owner {
         Owner::Std
     } else if is_cuda_runtime_header(file) {
         Owner::Cuda
-    } else if is_dependency_source(file) || is_cuda_header_library(file) {
+    } else if is_dependency_source(file) || is_cuda_header_library(file) || is_system_header(file) {
         Owner::Dependency
     } else if module.is_some_and(Module::is_installed) {
         Owner::Native
@@ -125,12 +126,21 @@ fn is_std_source(file: &str) -> bool {
         || of_distribution.is_some_and(|rest| rest.contains("/library/"))
         || file.contains("/lib/rustlib/src/")
         || file.starts_with("/rust/deps/")
+        // These are the headers of C++'s standard library.
+        || file.contains("/include/c++/")
 }
 
 /// Whether `file` is the header in CUDA's toolkit that defines templates around functions of the
 /// runtime, such as `cudaMalloc<int>`. The toolkit may be installed anywhere.
 fn is_cuda_runtime_header(file: &str) -> bool {
     file.ends_with("/include/cuda_runtime.h")
+}
+
+/// Whether `file` is a header that was installed for all programs, such as that of a C++ library.
+fn is_system_header(file: &str) -> bool {
+    ["/usr/include/", "/usr/local/include/"]
+        .iter()
+        .any(|folder| file.starts_with(folder))
 }
 
 /// Whether `file` belongs to the C++ libraries in CUDA's toolkit.
@@ -162,6 +172,13 @@ fn ends_in_hash(name: &str) -> bool {
 }
 
 fn of_symbol(function: &str) -> Owner {
+    if let Some(name) = cpp_names::of_symbol(function) {
+        return match name.split("::").next() {
+            Some("std" | "__gnu_cxx" | "__cxxabiv1") => Owner::Std,
+            Some("thrust" | "cub" | "cuda") => Owner::Dependency,
+            _ => Owner::Native,
+        };
+    }
     let path = function.trim_start_matches(['<', '&', '*']);
     match path.split_once("::").map(|(name, _)| name) {
         Some("gpu_leak_check" | "gpu_leak_core" | "gpu_leak_interpose" | "gpu_leak_hooks") => {

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use rustc_hash::FxHashMap;
 
 use super::check_report::{Frame, Language, Owner, Site};
+use super::cpp_names;
 use super::debug_info::{DebugInfo, Symbol};
 use super::interleave::{ScriptFrame, interleaved};
 use super::owner;
@@ -215,7 +216,7 @@ fn look_up(
         owner: owner::owner(module, &symbol),
         offset: nameless.offset.filter(|_| symbol.function.is_none()),
         module: nameless.module.clone(),
-        function: symbol.function,
+        function: symbol.function.map(cpp_names::demangled),
         file: symbol.file,
         line: symbol.line,
         column: symbol.column,

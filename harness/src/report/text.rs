@@ -159,16 +159,7 @@ fn write_rest(rest: &[&Finding], out: &mut dyn Write) -> fmt::Result {
 fn notes(report: &Report) -> Vec<String> {
     let mut notes = report.notes.clone();
     notes.extend(report.configuration_note());
-    if report
-        .findings
-        .iter()
-        .any(|finding| finding.site.lacks_lines())
-    {
-        notes.push(
-            "no source lines: set `debug = \"line-tables-only\"` for this profile in Cargo.toml"
-                .to_owned(),
-        );
-    }
+    notes.extend(report.lines_note());
     // If the report has findings, or a reason for having none, this note would only distract.
     let primaries = report
         .primaries

@@ -155,6 +155,7 @@ fn notes(report: &Report) -> Vec<String> {
     let notes = report.notes.iter();
     notes
         .chain(&report.configuration_note())
+        .chain(&report.lines_note())
         .map(|note| escape::sentence(note))
         .collect()
 }

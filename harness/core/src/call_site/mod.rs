@@ -22,12 +22,10 @@ pub fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
 }
 
 /// Removes from `frames` the frames that all backtraces have in common: the capture and the
-/// harness, CUDA's libraries at the top, and the runtime's start-up code at the bottom. A `main`
-/// that calls CUDA itself is kept.
+/// harness, CUDA's libraries at the top, and the runtime's start-up code at the bottom.
 fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
     while let Some((last, inner)) = frames.split_last()
-        && is_start_up(last)
-        && !(is_main(last) && capture(inner) == inner.len())
+        && is_start_up(last, inner.last())
     {
         frames.pop();
     }
@@ -136,21 +134,18 @@ fn is_ours(frame: &Frame) -> bool {
     frame.owner == Owner::Harness || file.contains("/backtrace-0.")
 }
 
-/// The C function with which a program begins. In a C program, it is user code. In a Rust program,
-/// it only calls std.
-const MAIN: &str = "main";
-
-fn is_main(frame: &Frame) -> bool {
-    frame.function.as_deref() == Some(MAIN)
-}
-
-fn is_start_up(frame: &Frame) -> bool {
+/// Whether this frame, which called `inside`, belongs to the start-up code of a program or thread.
+fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
     if is_expansion(frame) {
         return true;
     }
     match frame.owner {
         Owner::Std | Owner::Harness => true,
         Owner::Native => match &frame.function {
+            // In a Rust program, this C function only calls std. In other programs, it is user code.
+            Some(function) if function == "main" => inside
+                .and_then(|inside| inside.function.as_deref())
+                .is_some_and(|inside| inside.contains("lang_start")),
             Some(function) => matches!(
                 function.as_str(),
                 "start_thread"
@@ -158,7 +153,7 @@ fn is_start_up(frame: &Frame) -> bool {
                     | "clone3"
                     | "__clone3"
                     | "_start"
-                    | MAIN
+                    | "execute_native_thread_routine"
                     | "__libc_start_main"
                     | "__libc_start_call_main"
                     | "__libc_start_main_impl"

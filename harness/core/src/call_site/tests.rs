@@ -150,7 +150,7 @@ fn a_c_programs_start_up_is_left_out() {
         nameless(Owner::Native, "libc.so.6"),
         frame(Owner::Native, "_start"),
     ];
-    assert_eq!(kept(&frames), ["make_tensor"]);
+    assert_eq!(kept(&frames), ["make_tensor", "main"]);
 }
 
 #[test]

@@ -8,6 +8,8 @@ const CALLERS: usize = 6;
 /// The name of the test's own frames.
 const THE_TEST: &str = "the test";
 const A_CLOSURE: &str = "a closure in ";
+/// The name that C++ gives to the function of a lambda.
+const CALL_OF_LAMBDA: &str = "operator()";
 
 impl Site {
     /// Returns the frame of the user's line.
@@ -24,20 +26,32 @@ impl Site {
             .map_or_else(|| "an unknown place".to_owned(), short)
     }
 
-    /// Whether there are frames but none of them has a known source line.
+    /// Whether there are frames of code that may be the user's but none of them has a known source
+    /// line. `in_any_language` includes code that is not Rust.
     #[must_use]
-    pub fn lacks_lines(&self) -> bool {
-        let is_theirs = |frame: &&Frame| matches!(frame.owner, Owner::User | Owner::Dependency);
+    pub fn lacks_lines(&self, in_any_language: bool) -> bool {
+        let is_theirs = |frame: &&Frame| match frame.owner {
+            Owner::User | Owner::Dependency => true,
+            Owner::Native => in_any_language && frame.function.is_some(),
+            _ => false,
+        };
         let mut theirs = self.frames.iter().filter(is_theirs).peekable();
         theirs.peek().is_some() && theirs.all(|frame| frame.line.is_none())
     }
 
     /// Returns the user's frames that called the user's line: `fn (file:line) ← fn (file:line)`.
-    /// The function of the test itself is called `the test`.
+    /// The function of the test itself is called `the test`. If the program has no line tables,
+    /// these are the callers whose functions are known.
     #[must_use]
     pub fn callers(&self, test: &str) -> Option<String> {
         let outer = self.frames.get(self.user?.checked_add(1)?..)?;
-        let users = outer.iter().filter(|frame| frame.owner == Owner::User);
+        let nothing_of_theirs = self.user_frame()?.owner == Owner::Native;
+        let users = outer.iter().filter(|frame| match frame.owner {
+            Owner::User => true,
+            // A program in C or C++ without line tables is told apart from its libraries by nothing.
+            Owner::Native => nothing_of_theirs && frame.function.is_some(),
+            _ => false,
+        });
         let mut users = users.peekable();
         let mut named: Vec<(String, usize)> = Vec::new();
         let mut before = None;
@@ -118,7 +132,9 @@ impl Site {
         let mut site = self.clone();
         let name = self.user_frame().and_then(|it| it.function.as_deref());
         let mut parts = name.unwrap_or_default().rsplit("::");
-        let is_closure = parts.next().is_some_and(|it| it.ends_with('}'));
+        let is_closure = parts
+            .next()
+            .is_some_and(|it| it.ends_with('}') || it == CALL_OF_LAMBDA);
         let is_of_type = |of: &str| of.starts_with(char::is_uppercase) || of.ends_with('>');
         let is_method = parts.next().is_some_and(is_of_type);
         let caller = self.caller_of_wrapper();
@@ -147,7 +163,12 @@ impl Frame {
     /// Whether the function is this test, or a closure in it.
     #[must_use]
     pub fn is_of_test(&self, test: &str) -> bool {
-        is_of_test(self.function.as_deref().unwrap_or_default(), test)
+        let function = self.function.as_deref().unwrap_or_default();
+        // Line tables give an inlined function without its path, as is any function in C, which may
+        // have the name of the program.
+        let is_rust = |file: &str| file.ends_with(".rs");
+        let may_be = function.contains("::") || self.file.as_deref().is_none_or(is_rust);
+        may_be && is_of_test(function, test)
     }
 
     /// Formats a frame as a caller: `Adam::step (src/optim.rs:88)`. The file shows which module the
@@ -227,7 +248,7 @@ fn is_closure_in(inner: &Frame, outer: &Frame) -> bool {
 /// whose path the line tables lack.
 fn is_known_by_its_line(frame: &Frame) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
-    path.starts_with('{') || is_top_level(path)
+    path.starts_with('{') || path == CALL_OF_LAMBDA || is_top_level(path)
 }
 
 /// Whether this is Python's name for the lines of a file outside every function.
@@ -399,6 +420,31 @@ mod tests {
         assert_eq!(called(&[closure, frame("app::poll", 4)]), alone);
         let recursion = "app::compare (src/app.rs:3) ← app::compare (src/app.rs:4)";
         assert_eq!(called(&[function, frame("app::compare", 4)]), recursion);
+    }
+
+    #[test]
+    fn without_line_tables_the_functions_that_are_known_are_the_callers() {
+        let frame = |function: Option<&str>, owner| Frame {
+            function: function.map(str::to_owned),
+            owner,
+            ..Frame::default()
+        };
+        let frames = vec![
+            frame(Some("pool::Pool::grow"), Owner::Native),
+            frame(Some("std::function<void ()>::operator()"), Owner::Std),
+            frame(None, Owner::Native),
+            frame(Some("fill"), Owner::Native),
+            frame(Some("main"), Owner::Native),
+        ];
+        let mut site = Site {
+            frames,
+            user: Some(0),
+            ..Site::default()
+        };
+        assert_eq!(site.callers("main").as_deref(), Some("fill ← main"));
+        // The functions of libraries are not named beside the user's own.
+        site.frames[0].owner = Owner::User;
+        assert_eq!(site.callers("main"), None);
     }
 
     #[test]

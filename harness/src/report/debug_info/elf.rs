@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use self::file::ElfFile;
 use self::lines::Lines;
 use self::symbol_table::SymbolTable;
+use super::super::cpp_names;
 use super::Symbol;
 use crate::call_site::bare_name;
 use crate::capture::modules::Module;
@@ -98,7 +99,10 @@ impl Image {
             None => symbols().name(address, |_| true),
             Some(known) if known.contains("::") => Some(known),
             Some(known) => {
-                let is_same = |name: &str| bare_name(name) == bare_name(&known);
+                let written = cpp_names::demangled(known.clone());
+                let is_same = |name: &str| {
+                    bare_name(&cpp_names::demangled(name.to_owned())) == bare_name(&written)
+                };
                 symbols().name(address, is_same).or(Some(known))
             }
         }

@@ -43,6 +43,22 @@ fn files_cargo_fetched_are_dependencies() {
 }
 
 #[test]
+fn headers_of_cpps_standard_library_are_std() {
+    for file in [
+        "/usr/include/c++/13/bits/stl_vector.h",
+        "/usr/lib/gcc/x86_64-linux-gnu/13/../../../../include/c++/13/bits/invoke.h",
+        "/opt/conda/x86_64-conda-linux-gnu/include/c++/14.3.0/bits/std_function.h",
+        "/usr/lib/llvm-18/bin/../include/c++/v1/__memory/unique_ptr.h",
+    ] {
+        assert_eq!(of_file(file), Owner::Std, "{file}");
+    }
+    // Headers that are installed for all programs belong to a library.
+    let installed = "/usr/include/eigen3/Eigen/src/Core/util/Memory.h";
+    assert_eq!(of_file(installed), Owner::Dependency);
+    assert_eq!(of_file("/home/ann/src/include/pool.h"), Owner::User);
+}
+
+#[test]
 fn headers_of_the_cuda_toolkit_are_not_the_user_s() {
     for toolkit in [
         "/usr/local/cuda/bin/../targets/x86_64-linux/include",
@@ -132,6 +148,12 @@ fn without_a_file_the_symbol_decides() {
             Owner::Cuda,
         ),
         ("curl_easy_perform", Owner::Native),
+        // A library in C++ has the same symbols as a program in C++, whose author they may be of.
+        ("_ZN2at4cuda6handleEv", Owner::Native),
+        ("_ZN4core4fillEv", Owner::Native),
+        ("_ZNSt6vectorIfSaIfEE7reserveEm", Owner::Std),
+        ("_ZSt13__invoke_implIvPFvvEEv", Owner::Std),
+        ("_ZN6thrust4fillEv", Owner::Dependency),
         ("start_thread", Owner::Native),
     ] {
         assert_eq!(of_symbol(function), expected, "{function}");

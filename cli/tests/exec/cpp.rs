@@ -1,0 +1,79 @@
+//! A program in C++ is reported in the words of its source, with and without line tables.
+
+use gpu_leak_check::report::check_report::Finding;
+use gpu_leak_tests::fake::Fake;
+
+use super::{Ran, compiled_from, line_in, ran_with};
+
+fn line_of(words: &str) -> u32 {
+    line_in(include_str!("objects.cpp"), words)
+}
+
+/// Runs the program as built with these flags; returns the run and its findings, largest first.
+fn found(flags: &[&str]) -> (Ran, Vec<Finding>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let libraries = ["-lstdc++", "-ldl", "-lpthread"];
+    let program = compiled_from(
+        "objects.cpp",
+        directory.path(),
+        "objects",
+        &[flags, &libraries].concat(),
+    );
+    let ran = ran_with(&Fake::new(), &[], &program, &[]);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
+    let files = ran.files();
+    let findings = files[0].reports[0].findings.clone();
+    (ran, findings)
+}
+
+#[test]
+fn a_leak_in_cpp_is_at_the_program_s_line_and_not_in_the_standard_library() {
+    for optimised in ["-O0", "-O2"] {
+        let (ran, findings) = found(&["-g", optimised]);
+        let at: Vec<_> = findings
+            .iter()
+            .map(|it| (it.bytes, it.site.user_frame().and_then(|frame| frame.line)))
+            .collect();
+        let expected = [
+            (1024, "/* in an allocator */"),
+            (512, "/* in a constructor */"),
+            (128, "/* in a lambda */"),
+            (64, "/* on a thread */"),
+        ];
+        let expected = expected.map(|(bytes, comment)| (bytes, Some(line_of(comment))));
+        assert_eq!(at, expected, "{optimised}: {:?}", ran.reported);
+        let callers = findings[0].site.callers("objects").expect("callers");
+        let [vector, main] = ["/* by a container */", "    fill();"].map(line_of);
+        assert!(
+            callers.starts_with("fill (")
+                && callers.contains(&format!("objects.cpp:{vector}) ← main (")),
+            "{callers}"
+        );
+        assert!(
+            callers.ends_with(&format!("objects.cpp:{main})")),
+            "{callers}"
+        );
+        assert!(
+            !ran.reported.stderr.contains("/include/c++/"),
+            "{:?}",
+            ran.reported
+        );
+    }
+}
+
+#[test]
+fn functions_of_cpp_have_their_names_without_line_tables() {
+    let (ran, findings) = found(&["-O0"]);
+    let named = |finding: &Finding| finding.site.shown("objects");
+    let names: Vec<_> = findings.iter().map(named).collect();
+    let expected = [
+        "pool::(anonymous namespace)::Allocator<float>::allocate ← fill ← main",
+        "pool::Block<double, 64>::Block ← main",
+        "main::{lambda(unsigned long)#2}::operator() ← main",
+        "main::{lambda()#3}::operator()",
+    ];
+    assert_eq!(names, expected, "{:?}", ran.reported);
+    let remedy =
+        "note: no source lines: build the program with line tables, in C and C++ with `-g`";
+    assert!(ran.reported.stderr.contains(remedy), "{:?}", ran.reported);
+}
