@@ -6,7 +6,11 @@ use gpu_leak_tests::fake::Fake;
 use super::{Ran, compiled_from, line_in, ran_with};
 
 fn line_of(words: &str) -> u32 {
-    line_in(include_str!("objects.cpp"), words)
+    let header = include_str!("objects.hpp");
+    match header.contains(words) {
+        true => line_in(header, words),
+        false => line_in(include_str!("objects.cpp"), words),
+    }
 }
 
 /// Runs the program as built with these flags; returns the run and its findings, largest first.
@@ -32,13 +36,20 @@ fn a_leak_in_cpp_is_at_the_program_s_line_and_not_in_the_standard_library() {
         let (ran, findings) = found(&["-g", optimised]);
         let at: Vec<_> = findings
             .iter()
-            .map(|it| (it.bytes, it.site.user_frame().and_then(|frame| frame.line)))
+            .map(|it| {
+                (
+                    it.bytes,
+                    it.shown_frames().and_then(|(frame, _)| frame.line),
+                )
+            })
             .collect();
         let expected = [
             (1024, "/* in an allocator */"),
             (512, "/* in a constructor */"),
             (128, "/* in a lambda */"),
             (64, "/* on a thread */"),
+            (32, "/* one of several */"),
+            (16, "/* through a wrapper */"),
         ];
         let expected = expected.map(|(bytes, comment)| (bytes, Some(line_of(comment))));
         assert_eq!(at, expected, "{optimised}: {:?}", ran.reported);
@@ -71,6 +82,8 @@ fn functions_of_cpp_have_their_names_without_line_tables() {
         "pool::Block<double, 64>::Block ← main",
         "main::{lambda(unsigned long)#2}::operator() ← main",
         "main::{lambda()#3}::operator()",
+        "multiply ← main",
+        "take ← main",
     ];
     assert_eq!(names, expected, "{:?}", ran.reported);
     let remedy =

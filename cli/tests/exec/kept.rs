@@ -14,7 +14,7 @@ use crate::support::{call, command};
 
 /// Three names for each entry of the list, in order: a library that the entry is about, a function
 /// of that library that creates something, and the driver's function that this function calls.
-const LIBRARIES: [(&str, &str, &str); 34] = [
+const LIBRARIES: [(&str, &str, &str); 35] = [
     ("libc10_cuda.so", "raw_alloc", MEMORY),
     (
         "memory.cpython-312-x86_64-linux-gnu.so",
@@ -27,6 +27,7 @@ const LIBRARIES: [(&str, &str, &str); 34] = [
         MEMORY,
     ),
     ("libcudf.so", "rmm_pool_memory_resource_do_allocate", MEMORY),
+    ("librle.so", "cub_CachingDeviceAllocator", MEMORY),
     ("xla_cuda_plugin.so", "BFCAllocator_Extend", MEMORY),
     ("libmodel.so", "onnxruntime_BFCArena_Extend", MEMORY),
     ("libllama.so", "ggml_cuda_pool_vmm_alloc", MEMORY),

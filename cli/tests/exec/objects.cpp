@@ -1,4 +1,4 @@
-// Leaves four allocations, each made by another construct of C++. The tests find their lines by the comments.
+// Leaves six allocations, each made by another construct of C++. The tests find their lines by the comments.
 #include <cstddef>
 #include <dlfcn.h>
 #include <functional>
@@ -6,7 +6,10 @@
 #include <thread>
 #include <vector>
 
-static int (*cuMemAlloc)(unsigned long long *address, size_t bytes);
+#include "objects.hpp"
+
+int (*cuMemAlloc)(unsigned long long *address, size_t bytes);
+int (*cuMemFree)(unsigned long long address);
 
 namespace pool {
 
@@ -43,6 +46,7 @@ int main() {
     auto cuDevicePrimaryCtxRetain = reinterpret_cast<int (*)(void **, int)>(look_up("cuDevicePrimaryCtxRetain"));
     auto cuCtxSetCurrent = reinterpret_cast<int (*)(void *)>(look_up("cuCtxSetCurrent"));
     cuMemAlloc = reinterpret_cast<decltype(cuMemAlloc)>(look_up("cuMemAlloc_v2"));
+    cuMemFree = reinterpret_cast<decltype(cuMemFree)>(look_up("cuMemFree_v2"));
     void *context;
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) return 9;
 
@@ -59,5 +63,7 @@ int main() {
         cuMemAlloc(&address, 64); /* on a thread */
     });
     worker.join();
+    multiply();
+    take(16); /* through a wrapper */
     return 0;
 }

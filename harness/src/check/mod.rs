@@ -30,6 +30,7 @@
 //!   recording replay             what a check adds to the recording of its process; judges a recording again;
 //!   allocators_own search_time   which statics are the program's allocators' own, and hold nothing for it; how long
 //!                                a process searches;
+//!   several_calls                which functions are not only wrappers of one call;
 //!   threads                      the threads of this process, and which of them belong to a driver;
 //!   without_holders              what stands in the place of `holders` in builds without it
 //! ```
@@ -66,7 +67,7 @@ mod scopes;
 mod search_time;
 mod session;
 mod settle_with;
-
+mod several_calls;
 mod subject;
 mod threads;
 mod turn;

@@ -1,6 +1,7 @@
 //! Collects the names that a judgement may use: those of call sites, devices, threads and errors.
 
 use super::blind::culprit;
+use super::several_calls;
 use crate::api::vulkan;
 use crate::capture::thread::thread_name;
 use crate::device::contexts::device_name;
@@ -35,6 +36,7 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
         }
     }
     stacks(run).for_each(|stack| add_stack(names, stack));
+    several_calls::mark(names, ledger::live().stacks(), &observe::own_sources());
     let broken = run.broken_before.or(run.broken_inside);
     if let Some(broken) = broken {
         add_error(names, broken.error);

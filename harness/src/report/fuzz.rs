@@ -50,6 +50,7 @@ fn frame(line: &str) -> Frame {
         offset: Some(u64::MAX),
         owner,
         language: Language::default(),
+        several_calls: false,
     }
 }
 

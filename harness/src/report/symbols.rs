@@ -220,7 +220,7 @@ fn look_up(
         file: symbol.file,
         line: symbol.line,
         column: symbol.column,
-        language: Language::Compiled,
+        ..Frame::default()
     };
     symbols.into_iter().map(frame).collect()
 }

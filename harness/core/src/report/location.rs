@@ -148,6 +148,9 @@ impl Site {
     /// Whether this line itself calls the API of a driver, as in a function that only wraps one
     /// call.
     pub fn calls_the_api(&self) -> bool {
+        if self.user_frame().is_none_or(|frame| frame.several_calls) {
+            return false;
+        }
         let inner = self.user.and_then(|user| self.frames.get(..user));
         let names = inner.unwrap_or_default().iter();
         let names = names.filter_map(|frame| frame.function.as_deref()?.rsplit("::").next());
@@ -155,7 +158,7 @@ impl Site {
             let name = name.strip_prefix("cu").or(name.strip_prefix("vk"));
             name.is_some_and(|name| name.starts_with(char::is_uppercase))
         };
-        self.user.is_some() && names.clone().all(is_of_api)
+        names.clone().all(is_of_api)
     }
 }
 
@@ -164,11 +167,15 @@ impl Frame {
     #[must_use]
     pub fn is_of_test(&self, test: &str) -> bool {
         let function = self.function.as_deref().unwrap_or_default();
-        // Line tables give an inlined function without its path, as is any function in C, which may
-        // have the name of the program.
-        let is_rust = |file: &str| file.ends_with(".rs");
-        let may_be = function.contains("::") || self.file.as_deref().is_none_or(is_rust);
-        may_be && is_of_test(function, test)
+        // Line tables contain an inlined function without its path. In C, no function has a path,
+        // and one may have the name of the program.
+        let is_of_c = self.language == Language::Compiled
+            && !function.contains("::")
+            && self
+                .file
+                .as_deref()
+                .is_some_and(|file| !file.ends_with(".rs"));
+        !is_of_c && is_of_test(function, test)
     }
 
     /// Formats a frame as a caller: `Adam::step (src/optim.rs:88)`. The file shows which module the
