@@ -13,7 +13,6 @@ use crate::report::symbols;
 
 /// A frame that looks like that of a wrapper.
 struct Candidate<'a> {
-    stack: StackId,
     frame: Frame,
     /// The return address in the function. Its code may be inlined into another one.
     address: usize,
@@ -46,15 +45,24 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
             }
         }
     }
+    let frames = names.frames.values().flatten();
+    let known = frames.filter(|frame| frame.several_calls).map(function);
+    let mut found: FxHashSet<_> = known.collect();
     for candidate in &candidates {
         let mut addresses = left_at[candidate.callers].iter();
-        let frames = names.frames.get_mut(&candidate.stack).into_iter().flatten();
-        if addresses.any(|address| candidate.calls_at(*address, own))
-            && let Some(marked) = frames.into_iter().find(|frame| **frame == candidate.frame)
-        {
-            marked.several_calls = true;
+        if addresses.any(|address| candidate.calls_at(*address, own)) {
+            found.insert(function(&candidate.frame));
         }
     }
+    let frames = names.frames.values_mut().flatten();
+    for frame in frames.filter(|frame| found.contains(&function(frame))) {
+        frame.several_calls = true;
+    }
+}
+
+/// Identifies the function of a frame.
+fn function(frame: &Frame) -> (Option<String>, Option<String>) {
+    (frame.function.clone(), frame.file.clone())
 }
 
 impl Candidate<'_> {
@@ -90,7 +98,6 @@ fn candidate<'a>(
     let at = raw.iter().position(|word| *word == address)?;
     let callers = &raw[at + 1..];
     (!callers.is_empty()).then(|| Candidate {
-        stack,
         frame: frame.clone(),
         address,
         inlined_into,

@@ -56,7 +56,7 @@ pub struct Frame {
     /// The language it is written in.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub language: Language,
-    /// Whether the same call of the function called the driver at other places in it, too. Such a
+    /// Whether one call of the function was seen to call the driver at several places in it. Such a
     /// function is not only a wrapper of one call.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub several_calls: bool,
