@@ -79,12 +79,13 @@ impl Stream {
 }
 
 /// Wraps `text` to `width` columns: the first line is indented by `first` columns, the others by
-/// `rest`.
+/// `rest`. A longer word, such as a path, stays whole, so that it can be copied and opened.
 pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
     let (first, rest) = (" ".repeat(first), " ".repeat(rest));
     let options = Options::new(width)
         .initial_indent(&first)
         .subsequent_indent(&rest)
+        .break_words(false)
         .word_separator(WordSeparator::AsciiSpace)
         .word_splitter(WordSplitter::NoHyphenation);
     let lines = textwrap::wrap(text, options);
@@ -100,4 +101,17 @@ pub(crate) fn test_names(tests: &[&str], most: usize) -> String {
         text += &format!(" and {}", quantity(more as u64, "more test"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn a_path_is_never_broken() {
+        let path = "target/examples/a/long/directory/program.cu:113";
+        let text = format!("at main ({path}) through take");
+        let lines = wrapped(&text, 0, 2, 20);
+        assert_eq!(lines, ["at main", &format!("  ({path})"), "  through take"]);
+    }
 }
