@@ -14,13 +14,13 @@ pub(super) fn demangled(name: String) -> String {
 
 /// Returns the name of the C++ function with this symbol; `None` if it is not one of C++.
 pub(super) fn of_symbol(symbol: &str) -> Option<String> {
-    // A compiler marks the parts and copies of a function that it has split or specialised with a
-    // suffix, such as `.cold` or `.isra.0`.
+    // If a compiler splits or specialises a function, the parts and copies have a suffix, such as
+    // `.cold` or `.isra.0`.
     let mangled = symbol.split('.').next().unwrap_or(symbol);
     let parsed = BorrowedSymbol::new(mangled.starts_with(PREFIX).then_some(mangled)?.as_bytes());
     let options = DemangleOptions::new().no_params().no_return_type();
     let name = parsed.ok()?.demangle_with_options(&options).ok()?;
-    // What is left of the type of a method is no part of its name.
+    // These words belong to the type of a method and not to its name.
     let bare = ["const", "volatile"].iter().fold(&*name, |name, word| {
         name.strip_suffix(word).map_or(name, str::trim_end)
     });

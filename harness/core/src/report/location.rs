@@ -45,11 +45,12 @@ impl Site {
     #[must_use]
     pub fn callers(&self, test: &str) -> Option<String> {
         let outer = self.frames.get(self.user?.checked_add(1)?..)?;
-        let nothing_of_theirs = self.user_frame()?.owner == Owner::Native;
+        let is_native = self.user_frame()?.owner == Owner::Native;
         let users = outer.iter().filter(|frame| match frame.owner {
             Owner::User => true,
-            // A program in C or C++ without line tables is told apart from its libraries by nothing.
-            Owner::Native => nothing_of_theirs && frame.function.is_some(),
+            // Without line tables, nothing distinguishes the functions of a C or C++ program from
+            // those of its libraries.
+            Owner::Native => is_native && frame.function.is_some(),
             _ => false,
         });
         let mut users = users.peekable();

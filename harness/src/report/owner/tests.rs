@@ -148,7 +148,7 @@ fn without_a_file_the_symbol_decides() {
             Owner::Cuda,
         ),
         ("curl_easy_perform", Owner::Native),
-        // A library in C++ has the same symbols as a program in C++, whose author they may be of.
+        // A symbol does not show whether a C++ function belongs to the program or to a library.
         ("_ZN2at4cuda6handleEv", Owner::Native),
         ("_ZN4core4fillEv", Owner::Native),
         ("_ZNSt6vectorIfSaIfEE7reserveEm", Owner::Std),
