@@ -179,10 +179,10 @@ pub(crate) fn identity(finding: &Finding) -> Identity {
 
 /// Returns the identity of a finding within one run: its line, and the functions that led to it
 /// except the test itself, so that one mistake in several tests is one finding. Without a known
-/// line, it is the finding's [`identity`].
+/// frame, it is the finding's [`identity`].
 fn place(report: &Report, finding: &Finding) -> Identity {
     let site = finding.shown_site();
-    if site.user_frame().is_none_or(|frame| frame.line.is_none()) {
+    if site.user_frame().is_none() {
         return identity(finding);
     }
     let led = site.frames.iter().skip(site.user.unwrap_or(0));

@@ -30,7 +30,7 @@
 //!   recording replay             what a check adds to the recording of its process; judges a recording again;
 //!   allocators_own search_time   which statics are the program's allocators' own, and hold nothing for it; how long
 //!                                a process searches;
-//!   several_calls                which functions are not only wrappers of one call;
+//!   several_calls                which functions make the same call at several places;
 //!   threads                      the threads of this process, and which of them belong to a driver;
 //!   without_holders              what stands in the place of `holders` in builds without it
 //! ```

@@ -1,7 +1,12 @@
-//! Recognises functions that make several calls, and are therefore no mere wrappers of one call.
+//! Recognises functions that make the same call at several places, and are therefore no mere
+//! wrappers of that call.
 //!
-//! All distinct backtraces of a process are kept. If two of them have equal outer return addresses,
-//! they come from the same call of a function, or from functions that were inlined into it.
+//! All distinct backtraces of a process are kept. If two of them differ only in one return address,
+//! the same function of the API was called from two places of one function, or of the functions
+//! that were inlined into it. These may be two branches of which only one is taken, but a wrapper
+//! rarely has such branches.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -11,35 +16,29 @@ use crate::ledger::{Kind, StackId, Stacks};
 use crate::report::check_report::Frame;
 use crate::report::symbols;
 
-/// A frame that looks like that of a wrapper.
-struct Candidate<'a> {
-    frame: Frame,
-    /// The return address in the function. Its code may be inlined into another one.
-    address: usize,
-    /// The functions into which it is inlined, innermost first.
-    inlined_into: Vec<Frame>,
-    /// The return addresses outside these functions, innermost first.
-    callers: &'a [usize],
-}
+/// The return addresses inside and outside one address of a backtrace.
+type Around<'a> = (&'a [usize], &'a [usize]);
+
+/// A function, by its name, its file and its module.
+type Function = [Option<String>; 3];
 
 /// Marks the frames of such functions.
 pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     let named = names.frames.iter();
-    let candidates = named.filter_map(|(stack, frames)| candidate(*stack, frames, stacks, own));
-    let candidates: Vec<_> = candidates.collect();
-    if candidates.is_empty() {
+    let places = named.filter_map(|(stack, frames)| place(*stack, frames, stacks, own));
+    let mut left_at: FxHashMap<Around<'_>, BTreeSet<usize>> = FxHashMap::default();
+    for around in places {
+        left_at.entry(around).or_default();
+    }
+    if left_at.is_empty() {
         return;
     }
-    let mut left_at: FxHashMap<&[usize], FxHashSet<usize>> = FxHashMap::default();
-    for candidate in &candidates {
-        left_at.entry(candidate.callers).or_default();
-    }
-    let nearest: FxHashSet<_> = left_at.keys().map(|callers| callers[0]).collect();
+    let nearest: FxHashSet<_> = left_at.keys().map(|(_, callers)| callers[0]).collect();
     for number in 1..stacks.end() {
         let raw = stacks.frames(StackId(number));
         for (at, pair) in raw.windows(2).enumerate() {
             if nearest.contains(&pair[1])
-                && let Some(addresses) = left_at.get_mut(&raw[at + 1..])
+                && let Some(addresses) = left_at.get_mut(&(&raw[..at], &raw[at + 1..]))
             {
                 addresses.insert(pair[0]);
             }
@@ -47,60 +46,54 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     }
     let frames = names.frames.values().flatten();
     let known = frames.filter(|frame| frame.several_calls).map(function);
-    let mut found: FxHashSet<_> = known.collect();
-    for candidate in &candidates {
-        let mut addresses = left_at[candidate.callers].iter();
-        if addresses.any(|address| candidate.calls_at(*address, own)) {
-            found.insert(function(&candidate.frame));
-        }
-    }
+    let mut found: FxHashSet<Function> = known.collect();
+    found.extend(left_at.values().flat_map(|at| with_several_calls(at, own)));
     let frames = names.frames.values_mut().flatten();
     for frame in frames.filter(|frame| found.contains(&function(frame))) {
         frame.several_calls = true;
     }
 }
 
-/// Identifies the function of a frame.
-fn function(frame: &Frame) -> (Option<String>, Option<String>) {
-    (frame.function.clone(), frame.file.clone())
-}
-
-impl Candidate<'_> {
-    /// Whether the same call of the function also leaves it at `address`, which is another one.
-    fn calls_at(&self, address: usize, own: &[&str]) -> bool {
-        let words = symbols::by_word(&[address], own, |_| address != self.address);
-        words.iter().any(|(_, frames)| {
-            let mut inside = (0..frames.len()).filter(|at| frames[at + 1..] == self.inlined_into);
-            // A compiler may copy the same call, as it does when it unrolls a loop.
-            inside.any(|at| {
-                let (here, there) = (&self.frame, &frames[at]);
-                here.function == there.function && here.line != there.line
-            })
-        })
-    }
-}
-
-fn candidate<'a>(
+/// Returns the return addresses around that of the frame that looks like a wrapper, if there is
+/// one.
+fn place<'a>(
     stack: StackId,
     frames: &[Frame],
     stacks: &'a Stacks,
     own: &[&str],
-) -> Option<Candidate<'a>> {
+) -> Option<Around<'a>> {
     let site = site_of(frames.to_vec(), Kind::Linear);
     site.caller_of_wrapper()?;
     let frame = site.user_frame()?;
     let raw = stacks.frames(stack);
     let words = symbols::by_word(raw, own, |_| true);
-    let (address, inlined_into) = words.into_iter().find_map(|(word, mut frames)| {
-        let at = frames.iter().position(|it| it == frame)?;
-        Some((word, frames.split_off(at + 1)))
-    })?;
+    let mut words = words.into_iter();
+    let (address, _) = words.find(|(_, frames)| frames.contains(frame))?;
     let at = raw.iter().position(|word| *word == address)?;
     let callers = &raw[at + 1..];
-    (!callers.is_empty()).then(|| Candidate {
-        frame: frame.clone(),
-        address,
-        inlined_into,
-        callers,
-    })
+    (!callers.is_empty()).then(|| (&raw[..at], callers))
+}
+
+/// Returns the functions that one invocation leaves at several of these addresses, on different
+/// positions in the source. The same position at several addresses is a copy that the compiler
+/// made, as it does when it unrolls a loop.
+fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<Function> {
+    let mut positions: BTreeMap<(Function, Vec<_>), BTreeSet<_>> = BTreeMap::new();
+    for address in addresses {
+        let words = symbols::by_word(&[*address], own, |_| true);
+        for frames in words.iter().map(|(_, frames)| frames) {
+            for (at, frame) in frames.iter().enumerate() {
+                let position = |frame: &Frame| (function(frame), frame.line, frame.column);
+                let inlined_into = frames[at + 1..].iter().map(position).collect();
+                let positions = positions.entry((function(frame), inlined_into));
+                positions.or_default().insert((frame.line, frame.column));
+            }
+        }
+    }
+    let several = positions.into_iter().filter(|(_, at)| at.len() > 1);
+    several.map(|((function, _), _)| function).collect()
+}
+
+fn function(frame: &Frame) -> Function {
+    [&frame.function, &frame.file, &frame.module].map(Clone::clone)
 }

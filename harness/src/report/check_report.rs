@@ -143,13 +143,14 @@ impl Report {
     /// Returns a note that says how to get source lines, if a finding lacks them.
     #[must_use]
     pub fn lines_note(&self) -> Option<String> {
-        let of_a_program = self.is_of_a_program();
-        let mut sites = self.findings.iter().map(|finding| &finding.site);
-        let remedy = match of_a_program {
+        let remedy = match self.is_of_a_program() {
             true => "build the program with line tables, in C and C++ with `-g`",
             false => "set `debug = \"line-tables-only\"` for this profile in Cargo.toml",
         };
-        let lacks_lines = sites.any(|site| site.lacks_lines(of_a_program));
+        let lacks_lines = self
+            .findings
+            .iter()
+            .any(|finding| finding.kind != FindingKind::Allowed && finding.site.lacks_lines());
         lacks_lines.then(|| format!("no source lines: {remedy}"))
     }
 

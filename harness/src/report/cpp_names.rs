@@ -1,10 +1,14 @@
 //! The names of C++ functions.
 
+use std::fmt::{self, Write};
+
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 /// The prefix of the symbols of C++, as defined by the
 /// [Itanium C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling).
 const PREFIX: &str = "_Z";
+/// The longest name that is restored, in bytes.
+const LONGEST: usize = 4096;
 
 /// Returns `pool::Block<float, 16>::Block` for `_ZN4pool5BlockIfLi16EEC2ERKi`: the function's path
 /// and its template arguments, without parameters. Other names are returned unchanged.
@@ -12,19 +16,43 @@ pub(super) fn demangled(name: String) -> String {
     of_symbol(&name).unwrap_or(name)
 }
 
-/// Returns the name of the C++ function with this symbol; `None` if it is not one of C++.
-pub(super) fn of_symbol(symbol: &str) -> Option<String> {
+/// Returns the name of the C++ function with this symbol; `None` if it is not one of C++, or if its
+/// name is too long.
+fn of_symbol(symbol: &str) -> Option<String> {
     // If a compiler splits or specialises a function, the parts and copies have a suffix, such as
     // `.cold` or `.isra.0`.
     let mangled = symbol.split('.').next().unwrap_or(symbol);
-    let parsed = BorrowedSymbol::new(mangled.starts_with(PREFIX).then_some(mangled)?.as_bytes());
-    let options = DemangleOptions::new().no_params().no_return_type();
-    let name = parsed.ok()?.demangle_with_options(&options).ok()?;
+    let mangled = mangled.starts_with(PREFIX).then_some(mangled)?;
+    let options = DemangleOptions::new()
+        .no_params()
+        .no_return_type()
+        .hide_expression_literal_types();
+    let mut name = Limited(String::new());
+    let parsed = BorrowedSymbol::new(mangled.as_bytes()).ok()?;
+    parsed.structured_demangle(&mut name, &options).ok()?;
+    let mut bare = &*name.0;
     // These words belong to the type of a method and not to its name.
-    let bare = ["const", "volatile"].iter().fold(&*name, |name, word| {
-        name.strip_suffix(word).map_or(name, str::trim_end)
-    });
-    Some(bare.to_owned())
+    while let Some(rest) = [" const", " volatile", " &", " &&"]
+        .iter()
+        .find_map(|word| bare.strip_suffix(word))
+    {
+        bare = rest;
+    }
+    (!bare.is_empty()).then(|| bare.to_owned())
+}
+
+/// A name while it is written. It is limited, because a short symbol can stand for a name that is
+/// too long for any memory: a symbol refers back to its own parts.
+struct Limited(String);
+
+impl Write for Limited {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.0.len() + part.len() > LONGEST {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -53,6 +81,10 @@ mod tests {
                 "main::{lambda(unsigned long)#2}::operator()",
             ),
             ("_Z4fillv.part.0.cold", "fill"),
+            ("_ZNK1Q8is_constEv", "Q::is_const"),
+            ("_ZNVK1Q4sizeEv", "Q::size"),
+            ("_ZNO1Q4rrefEv", "Q::rref"),
+            ("_Z2tpILin3ELj4EEvv", "tp<-3, 4>"),
         ] {
             assert_eq!(demangled(symbol.to_owned()), name);
         }
@@ -70,5 +102,20 @@ mod tests {
         ] {
             assert_eq!(demangled(name.to_owned()), name);
         }
+    }
+
+    #[test]
+    fn a_symbol_with_an_endless_name_stays_as_it_is() {
+        // `make<P<…>>()`, where each `P` has ten arguments, all of them the `P` before it. The name
+        // has a billion parts.
+        let mut symbol = "_Z4makeI1P".to_owned() + &"IJS0_".repeat(9) + "IJiEE";
+        for level in 1..10 {
+            symbol += &format!("S{level}_").repeat(9);
+            symbol += "EE";
+        }
+        symbol += "Evv";
+        assert_eq!(demangled(symbol.clone()), symbol);
+        let short = "_Z4makeI1PIJS0_IJiEES1_EEEvv";
+        assert_eq!(demangled(short.to_owned()), "make<P<P<int>, P<int> > >");
     }
 }

@@ -4,7 +4,6 @@
 //! the first words of the symbol are known.
 
 use super::check_report::Owner;
-use super::cpp_names;
 use super::debug_info::Symbol;
 use crate::call_site::libraries::{self, Role};
 use crate::capture::modules::Module;
@@ -126,8 +125,16 @@ fn is_std_source(file: &str) -> bool {
         || of_distribution.is_some_and(|rest| rest.contains("/library/"))
         || file.contains("/lib/rustlib/src/")
         || file.starts_with("/rust/deps/")
-        // These are the headers of C++'s standard library.
-        || file.contains("/include/c++/")
+        || is_cpp_standard_header(file)
+}
+
+/// Whether `file` is a header of C++'s standard library, which is in a directory such as
+/// `/usr/include/c++/13`, `/usr/include/x86_64-linux-gnu/c++/13` or `/usr/include/c++/v1`.
+fn is_cpp_standard_header(file: &str) -> bool {
+    file.split_once("/c++/").is_some_and(|(outside, inside)| {
+        let is_version = inside.starts_with(|first: char| first.is_ascii_digit());
+        outside.contains("/include") && (is_version || inside.starts_with("v1/"))
+    })
 }
 
 /// Whether `file` is the header in CUDA's toolkit that defines templates around functions of the
@@ -172,13 +179,6 @@ fn ends_in_hash(name: &str) -> bool {
 }
 
 fn of_symbol(function: &str) -> Owner {
-    if let Some(name) = cpp_names::of_symbol(function) {
-        return match name.split("::").next() {
-            Some("std" | "__gnu_cxx" | "__cxxabiv1") => Owner::Std,
-            Some("thrust" | "cub" | "cuda") => Owner::Dependency,
-            _ => Owner::Native,
-        };
-    }
     let path = function.trim_start_matches(['<', '&', '*']);
     match path.split_once("::").map(|(name, _)| name) {
         Some("gpu_leak_check" | "gpu_leak_core" | "gpu_leak_interpose" | "gpu_leak_hooks") => {

@@ -17,8 +17,8 @@ pub struct Allocator {
     pub probe_in: Option<&'static str>,
     /// Rows of words. A row matches if a single frame contains all of the row's words in its
     /// function, its file or the name of its library. In a frame of user code, the words must be
-    /// the names of modules around the function or be part of the library's name, because users
-    /// name directories and functions as they like.
+    /// the names of several modules around the function or be part of the library's name, because
+    /// users name directories, types and functions as they like.
     frames: &'static [&'static [&'static str]],
 }
 
@@ -67,7 +67,7 @@ const ALLOCATORS: &[Allocator] = &[
     row(
         "cub",
         "programs that use CUB",
-        &[&["CachingDeviceAllocator"], &["cub/util_allocator"]],
+        &[&["cub", "CachingDeviceAllocator"], &["cub/util_allocator"]],
     ),
     row("bfc", "TensorFlow and XLA", &[&["BFCAllocator"]]),
     row(
@@ -89,7 +89,7 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
         let has_all = |words: &&[&str]| {
             let all_in = |text: &str| words.iter().all(|word| text.contains(word));
             let in_code = match frame.owner {
-                Owner::User => is_below(function, words),
+                Owner::User => words.len() > 1 && is_below(function, words),
                 _ => all_in(function) || all_in(&file),
             };
             in_code || all_in(module)
@@ -157,6 +157,8 @@ mod tests {
             ("train::memory_management::of_cubecl_runtime", ""),
             ("train::is_as_fast_as_BFCAllocator", "src/lib.rs"),
             ("step", "tests/CUDACachingAllocator.rs"),
+            ("mine::BFCAllocator::grow", "src/pool.cpp"),
+            ("mine::CachingDeviceAllocator::grow", "src/pool.cpp"),
         ] {
             assert_eq!(user(function, file, "train"), None, "{function} {file}");
         }

@@ -247,11 +247,9 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
         .count();
     let (entry, holder) = inner[same - 1];
     let caller = inner.get(same).map(|(_, caller)| caller.name.to_owned());
-    // A mangled name is left out, because it belongs to an internal function of the library.
-    let function = entry
-        .function
-        .clone()
-        .filter(|name| !name.starts_with("_Z"));
+    // A function with a path is left out, because it is an internal function of the library.
+    let is_internal = |name: &String| name.contains("::") || name.starts_with("_Z");
+    let function = entry.function.clone().filter(|name| !is_internal(name));
     let known = holder.known(function.as_deref().unwrap_or_default());
     Some(Library {
         name: holder.name.to_owned(),

@@ -158,12 +158,24 @@ fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
                     | "__libc_start_call_main"
                     | "__libc_start_main_impl"
             ),
-            None => frame.module.as_deref().is_some_and(|module| {
-                module.starts_with("libc.so") || module.starts_with("libpthread.so")
-            }),
+            // In a stripped program, the start is only known by what it called.
+            None => {
+                is_of_a_system_library(frame)
+                    || inside
+                        .and_then(|inside| inside.function.as_deref())
+                        .is_some_and(|inside| inside.starts_with("__libc_start_main"))
+            }
         },
         Owner::User | Owner::Dependency | Owner::Cuda => false,
     }
+}
+
+/// Whether this frame belongs to the libraries of the system in which every thread begins.
+pub(crate) fn is_of_a_system_library(frame: &Frame) -> bool {
+    let module = frame.module.as_deref().unwrap_or_default();
+    ["libc.so", "libpthread.so", "libstdc++.so"]
+        .iter()
+        .any(|library| module.starts_with(library))
 }
 
 /// Returns the index of the frame that contains the user's line. This is the innermost frame in a
@@ -182,8 +194,8 @@ fn user(frames: &[Frame]) -> Option<usize> {
 ///
 /// It is the 64-bit FNV-1a hash ([its authors' page](http://www.isthe.com/chongo/tech/comp/fnv/))
 /// of the kind's name and, for each frame, of the function or, if that is unknown, the module. A
-/// zero byte follows each of these names. Frames of Rust's and Python's standard libraries are left
-/// out, because they change with every release.
+/// zero byte follows each of these names. Frames of the standard libraries of Rust, C++ and
+/// Python are left out, because they change with every release.
 fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     let lasting = frames.iter().filter(|frame| frame.owner != Owner::Std);
     let names = lasting.map(|frame| match (&frame.function, &frame.module) {
@@ -221,8 +233,23 @@ fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
 /// Line tables give no more than this for an inlined function, and each build may inline different
 /// functions.
 pub fn bare_name(function: &str) -> &str {
+    let named = segments(function).filter(|segment| !segment.starts_with('<'));
+    let last = named.last().unwrap_or(function);
+    if last.starts_with('{') {
+        return "{";
+    }
+    // In C++, these are functions such as `operator<`.
+    if last.starts_with("operator") {
+        return last;
+    }
+    last.split('<').next().unwrap_or(last)
+}
+
+/// Returns the parts of a path: `optim`, `Adam<f32>` and `step` for `optim::Adam<f32>::step`. Paths
+/// in brackets are not divided.
+pub(crate) fn segments(function: &str) -> impl Iterator<Item = &str> {
     let (mut depth, mut before) = (0_usize, ' ');
-    let segments = function.split(|character: char| {
+    let segments = function.split(move |character: char| {
         match character {
             '<' | '(' | '[' => depth += 1,
             // This `>` is part of `fn() -> T`.
@@ -233,12 +260,7 @@ pub fn bare_name(function: &str) -> &str {
         before = character;
         character == ':' && depth == 0
     });
-    let named = segments.filter(|segment| !segment.is_empty() && !segment.starts_with('<'));
-    let last = named.last().unwrap_or(function);
-    if last.starts_with('{') {
-        return "{";
-    }
-    last.split('<').next().unwrap_or(last)
+    segments.filter(|segment| !segment.is_empty())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The names of frames in reports.
 
 use super::{Frame, Language, Owner, Site};
+use crate::call_site::{bare_name, is_of_a_system_library, segments};
 use crate::escape;
 
 /// How many callers are named.
@@ -26,13 +27,16 @@ impl Site {
             .map_or_else(|| "an unknown place".to_owned(), short)
     }
 
-    /// Whether there are frames of code that may be the user's but none of them has a known source
-    /// line. `in_any_language` includes code that is not Rust.
+    /// Whether there are frames of the user's code or of a dependency, but none of them has a known
+    /// source line. In a program that is not in Rust, this code is that of no library.
     #[must_use]
-    pub fn lacks_lines(&self, in_any_language: bool) -> bool {
+    pub fn lacks_lines(&self) -> bool {
         let is_theirs = |frame: &&Frame| match frame.owner {
             Owner::User | Owner::Dependency => true,
-            Owner::Native => in_any_language && frame.function.is_some(),
+            Owner::Native => {
+                let module = frame.module.as_deref();
+                module.is_some_and(|module| !module.contains(".so"))
+            }
             _ => false,
         };
         let mut theirs = self.frames.iter().filter(is_theirs).peekable();
@@ -50,7 +54,7 @@ impl Site {
             Owner::User => true,
             // Without line tables, nothing distinguishes the functions of a C or C++ program from
             // those of its libraries.
-            Owner::Native => is_native && frame.function.is_some(),
+            Owner::Native => is_native && is_named_outside_the_system(frame),
             _ => false,
         });
         let mut users = users.peekable();
@@ -132,12 +136,16 @@ impl Site {
     pub fn outside_wrapper(&self) -> Self {
         let mut site = self.clone();
         let name = self.user_frame().and_then(|it| it.function.as_deref());
-        let mut parts = name.unwrap_or_default().rsplit("::");
-        let is_closure = parts
-            .next()
-            .is_some_and(|it| it.ends_with('}') || it == CALL_OF_LAMBDA);
-        let is_of_type = |of: &str| of.starts_with(char::is_uppercase) || of.ends_with('>');
-        let is_method = parts.next().is_some_and(is_of_type);
+        let parts: Vec<_> = segments(name.unwrap_or_default()).collect();
+        let (of, name) = match parts[..] {
+            [.., of, name] => (of, name),
+            [name] => ("", name),
+            [] => ("", ""),
+        };
+        let is_closure = name.ends_with('}') || name == CALL_OF_LAMBDA;
+        // A constructor or destructor of C++ has the name of its type, which may be in lower case.
+        let is_constructor = bare_name(of) == bare_name(name.trim_start_matches('~'));
+        let is_method = of.starts_with(char::is_uppercase) || of.ends_with('>') || is_constructor;
         let caller = self.caller_of_wrapper();
         if let Some(caller) = caller.filter(|_| !is_method && !is_closure) {
             let mut frames = self.frames.iter();
@@ -168,14 +176,10 @@ impl Frame {
     #[must_use]
     pub fn is_of_test(&self, test: &str) -> bool {
         let function = self.function.as_deref().unwrap_or_default();
-        // Line tables contain an inlined function without its path. In C, no function has a path,
-        // and one may have the name of the program.
+        // A program or a library in C or C++ may have a function with the same name.
+        let is_rust = |file: &str| file.ends_with(".rs");
         let is_of_c = self.language == Language::Compiled
-            && !function.contains("::")
-            && self
-                .file
-                .as_deref()
-                .is_some_and(|file| !file.ends_with(".rs"));
+            && (self.owner == Owner::Native || !self.file.as_deref().is_none_or(is_rust));
         !is_of_c && is_of_test(function, test)
     }
 
@@ -239,6 +243,14 @@ pub fn begins_in_test(callers: &str) -> bool {
     let callers = callers.strip_prefix(A_CLOSURE).unwrap_or(callers);
     let rest = callers.strip_prefix(THE_TEST);
     rest.is_some_and(|rest| rest.starts_with(" ("))
+}
+
+/// Whether this is a function of a known name that is not in the system's libraries or in the
+/// standard library of C++.
+fn is_named_outside_the_system(frame: &Frame) -> bool {
+    let function = frame.function.as_deref();
+    function.is_some_and(|function| !function.starts_with("std::"))
+        && !is_of_a_system_library(frame)
 }
 
 /// Whether the function of `inner` is a closure in the function of `outer`, on another line.
@@ -439,7 +451,7 @@ mod tests {
         };
         let frames = vec![
             frame(Some("pool::Pool::grow"), Owner::Native),
-            frame(Some("std::function<void ()>::operator()"), Owner::Std),
+            frame(Some("std::function<void ()>::operator()"), Owner::Native),
             frame(None, Owner::Native),
             frame(Some("fill"), Owner::Native),
             frame(Some("main"), Owner::Native),

@@ -56,8 +56,8 @@ pub struct Frame {
     /// The language it is written in.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub language: Language,
-    /// Whether one call of the function was seen to call the driver at several places in it. Such a
-    /// function is not only a wrapper of one call.
+    /// Whether the function was seen to make the same call to the driver at several places in it.
+    /// Such a function is not only a wrapper of that call.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub several_calls: bool,
 }

@@ -97,7 +97,7 @@ impl Image {
         let symbols = || self.symbols.get_or_init(|| SymbolTable::of(&self.file));
         match known {
             None => symbols().name(address, |_| true),
-            Some(known) if known.contains("::") => Some(known),
+            Some(known) if has_path(&known) => Some(known),
             Some(known) => {
                 let written = cpp_names::demangled(known.clone());
                 let is_same = |name: &str| {
@@ -107,6 +107,12 @@ impl Image {
             }
         }
     }
+}
+
+/// Whether a name contains the path of the function, and not only paths of its type arguments.
+fn has_path(name: &str) -> bool {
+    let outside = name.split('<').next().unwrap_or_default();
+    outside.contains("::") || (outside.is_empty() && name.contains("::"))
 }
 
 fn demangled(name: &str) -> String {
