@@ -90,3 +90,16 @@ fn functions_of_cpp_have_their_names_without_line_tables() {
         "note: no source lines: build the program with line tables, in C and C++ with `-g`";
     assert!(ran.reported.stderr.contains(remedy), "{:?}", ran.reported);
 }
+
+/// In optimised code, these functions are inlined, some of them into those of the standard library.
+#[test]
+fn optimised_code_without_line_tables_is_named_by_the_program_s_own_functions() {
+    let (ran, findings) = found(&["-O2"]);
+    let count = findings.iter().map(|finding| finding.count).sum::<u64>();
+    assert_eq!(count, 6, "{:?}", ran.reported);
+    for finding in &findings {
+        let name = finding.site.shown("objects");
+        let own = ["main", "fill", "pool::", "multiply", "take"];
+        assert!(own.iter().any(|own| name.contains(own)), "{name}");
+    }
+}

@@ -467,6 +467,82 @@ mod tests {
         assert_eq!(site.callers("main"), None);
     }
 
+    /// Returns whether a function in `pool.hpp` that only makes a call is shown by its caller.
+    fn is_a_wrapper(function: &str) -> bool {
+        let frame = |function: &str, file: &str| Frame {
+            function: Some(function.to_owned()),
+            file: Some(file.to_owned()),
+            line: Some(1),
+            owner: Owner::User,
+            ..Frame::default()
+        };
+        let site = Site {
+            frames: vec![frame(function, "pool.hpp"), frame("main", "main.cpp")],
+            user: Some(0),
+            ..Site::default()
+        };
+        site.outside_wrapper().user == Some(1)
+    }
+
+    #[test]
+    fn methods_of_cpp_are_no_wrappers() {
+        for wrapper in [
+            "take",
+            "memory::take",
+            "take<app::Item>",
+            "memory::take<Item>",
+        ] {
+            assert!(is_a_wrapper(wrapper), "{wrapper}");
+        }
+        for method in [
+            "Pool::grow",
+            "Vec<app::Item>::assign<app::Item>",
+            "vec<int>::assign",
+            "buffer::buffer",
+            "buffer::~buffer",
+            "main::{lambda()#1}::operator()",
+            "operator()",
+        ] {
+            assert!(!is_a_wrapper(method), "{method}");
+        }
+    }
+
+    #[test]
+    fn only_a_function_of_rust_is_the_test() {
+        let frame = |file: Option<&str>, owner| Frame {
+            function: Some("Trainer::train".to_owned()),
+            file: file.map(str::to_owned),
+            owner,
+            ..Frame::default()
+        };
+        assert!(frame(Some("src/trainer.rs"), Owner::User).is_of_test("train"));
+        assert!(frame(None, Owner::User).is_of_test("train"));
+        assert!(!frame(Some("trainer.cpp"), Owner::User).is_of_test("train"));
+        assert!(!frame(None, Owner::Native).is_of_test("train"));
+    }
+
+    #[test]
+    fn lines_are_missed_only_in_the_program_itself() {
+        let frame = |module: &str, line| Frame {
+            module: Some(module.to_owned()),
+            line,
+            owner: Owner::Native,
+            ..Frame::default()
+        };
+        let lacks_lines = |frames: &[Frame]| {
+            let frames = frames.to_vec();
+            Site {
+                frames,
+                ..Site::default()
+            }
+            .lacks_lines()
+        };
+        let library = frame("libtorch_cuda.so", None);
+        assert!(lacks_lines(&[library.clone(), frame("simulate", None)]));
+        assert!(!lacks_lines(&[library.clone(), frame("simulate", Some(3))]));
+        assert!(!lacks_lines(&[library]));
+    }
+
     #[test]
     fn a_missing_user_frame_has_no_callers() {
         let site = Site {
