@@ -77,7 +77,8 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
         lines.extend(wrapped(line.trim_start(), 2, LABEL, width));
     };
     detail("on", &escape::name(&finding.place.to_string()));
-    detail("at", &place(finding));
+    let place = place(finding);
+    detail("at", &place);
     detail("in", &test_names(&group.tests, MAX_NAMES));
     if finding
         .budget
@@ -87,12 +88,27 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
         detail("this line", &at_its_line(finding));
     }
     for (label, text) in details(finding, group.tests.first().unwrap_or(&"")) {
-        detail(label, &text);
+        let shown = match label {
+            "called by" => beyond(&place, &text),
+            _ => Some(&*text),
+        };
+        shown.into_iter().for_each(|text| detail(label, text));
     }
     if !finding.site.fingerprint.is_empty() {
         detail("fingerprint", &escape::name(&finding.site.fingerprint));
     }
     lines
+}
+
+/// Returns the callers without the first one if `place` names it already, as the caller of a
+/// wrapper; `None` if there are no others.
+fn beyond<'a>(place: &str, callers: &'a str) -> Option<&'a str> {
+    let named = place.split_once(" through ").map(|(caller, _)| caller);
+    match named.and_then(|named| callers.strip_prefix(named)) {
+        Some("") => None,
+        Some(others) => Some(others.strip_prefix(" ← ").unwrap_or(callers)),
+        None => Some(callers),
+    }
 }
 
 /// Returns, for example, `Adam::step (src/optim.rs:88)`.

@@ -64,6 +64,10 @@ fn a_leak_in_cpp_is_at_the_program_s_line_and_not_in_the_standard_library() {
             callers.ends_with(&format!("objects.cpp:{main})")),
             "{callers}"
         );
+        // The caller of a wrapper is named only once.
+        let caller = format!("objects.cpp:{})", line_of("/* through a wrapper */"));
+        let named = ran.reported.stderr.matches(&caller).count();
+        assert_eq!(named, 1, "{:?}", ran.reported);
         assert!(
             !ran.reported.stderr.contains("/include/c++/"),
             "{:?}",
