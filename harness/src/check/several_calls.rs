@@ -19,8 +19,8 @@ use crate::report::symbols;
 /// The return addresses inside and outside one address of a backtrace.
 type Around<'a> = (&'a [usize], &'a [usize]);
 
-/// A function, by its name, its file and its module.
-type Function = [Option<String>; 3];
+/// Identifies a function: its name, its file and its module.
+type FunctionKey = [Option<String>; 3];
 
 /// Marks the frames of such functions.
 pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
@@ -46,7 +46,7 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     }
     let frames = names.frames.values().flatten();
     let known = frames.filter(|frame| frame.several_calls).map(function);
-    let mut found: FxHashSet<Function> = known.collect();
+    let mut found: FxHashSet<FunctionKey> = known.collect();
     found.extend(left_at.values().flat_map(|at| with_several_calls(at, own)));
     let frames = names.frames.values_mut().flatten();
     for frame in frames.filter(|frame| found.contains(&function(frame))) {
@@ -77,8 +77,8 @@ fn place<'a>(
 /// Returns the functions that one invocation leaves at several of these addresses, on different
 /// positions in the source. The same position at several addresses is a copy that the compiler
 /// made, as it does when it unrolls a loop.
-fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<Function> {
-    let mut positions: BTreeMap<(Function, Vec<_>), BTreeSet<_>> = BTreeMap::new();
+fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<FunctionKey> {
+    let mut positions: BTreeMap<(FunctionKey, Vec<_>), BTreeSet<_>> = BTreeMap::new();
     for address in addresses {
         let words = symbols::by_word(&[*address], own, |_| true);
         for frames in words.iter().map(|(_, frames)| frames) {
@@ -94,6 +94,6 @@ fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<Function
     several.map(|((function, _), _)| function).collect()
 }
 
-fn function(frame: &Frame) -> Function {
+fn function(frame: &Frame) -> FunctionKey {
     [&frame.function, &frame.file, &frame.module].map(Clone::clone)
 }
