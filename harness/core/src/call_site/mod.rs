@@ -7,7 +7,7 @@ pub mod libraries;
 use std::borrow::Cow;
 
 use crate::ledger::Kind;
-use crate::report::{Frame, Language, Owner, Site};
+use crate::report::{Frame, Language, Owner, Site, bare_name};
 
 /// Returns the call site of a backtrace whose frames are known.
 pub fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
@@ -160,7 +160,7 @@ fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
             ),
             // In a stripped program, the start is only known by what it called.
             None => {
-                is_of_a_system_library(frame)
+                frame.is_of_a_system_library()
                     || inside
                         .and_then(|inside| inside.function.as_deref())
                         .is_some_and(|inside| inside.starts_with("__libc_start_main"))
@@ -168,14 +168,6 @@ fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
         },
         Owner::User | Owner::Dependency | Owner::Cuda => false,
     }
-}
-
-/// Whether this frame belongs to the libraries of the system in which every thread begins.
-pub(crate) fn is_of_a_system_library(frame: &Frame) -> bool {
-    let module = frame.module.as_deref().unwrap_or_default();
-    ["libc.so", "libpthread.so", "libstdc++.so"]
-        .iter()
-        .any(|library| module.starts_with(library))
 }
 
 /// Returns the index of the frame that contains the user's line. This is the innermost frame in a
@@ -226,41 +218,6 @@ fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
     let module = module.strip_suffix("/__init__").unwrap_or(module);
     let stem = module.rsplit('/').next().unwrap_or(module);
     format!("{stem}:{function}").into()
-}
-
-/// Returns `step` for `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, and `{` for any closure.
-///
-/// Line tables give no more than this for an inlined function, and each build may inline different
-/// functions.
-pub fn bare_name(function: &str) -> &str {
-    let named = segments(function).filter(|segment| !segment.starts_with('<'));
-    let last = named.last().unwrap_or(function);
-    if last.starts_with('{') {
-        return "{";
-    }
-    // In C++, these are functions such as `operator<`.
-    if last.starts_with("operator") {
-        return last;
-    }
-    last.split('<').next().unwrap_or(last)
-}
-
-/// Returns the parts of a path: `optim`, `Adam<f32>` and `step` for `optim::Adam<f32>::step`. Paths
-/// in brackets are not divided.
-pub(crate) fn segments(function: &str) -> impl Iterator<Item = &str> {
-    let (mut depth, mut before) = (0_usize, ' ');
-    let segments = function.split(move |character: char| {
-        match character {
-            '<' | '(' | '[' => depth += 1,
-            // This `>` is part of `fn() -> T`.
-            '>' if before == '-' => {}
-            '>' | ')' | ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        before = character;
-        character == ':' && depth == 0
-    });
-    segments.filter(|segment| !segment.is_empty())
 }
 
 #[cfg(test)]

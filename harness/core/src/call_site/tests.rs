@@ -1,4 +1,4 @@
-use super::{bare_name, fingerprint, is_cudas_own, trimmed, user};
+use super::{fingerprint, is_cudas_own, trimmed, user};
 use crate::ledger::Kind;
 use crate::report::{Frame, Language, Owner};
 
@@ -246,30 +246,6 @@ fn a_fingerprint_tells_kinds_and_functions_apart() {
         of(Kind::Linear, &["ab", "c"]),
         of(Kind::Pitched, &["ab", "c"])
     );
-}
-
-#[test]
-fn a_bare_name_is_the_name_in_line_tables() {
-    for (function, bare) in [
-        ("train::Device::zeros", "zeros"),
-        (
-            "zeros<alloc::vec::Vec<f32>, fn(u8) -> train::Shape>",
-            "zeros",
-        ),
-        ("train::zeros::<f32>", "zeros"),
-        ("<train::Adam<T> as train::Optimizer>::step", "step"),
-        (
-            "core::ops::impls::<impl core::ops::FnMut<A> for &F>::call_mut",
-            "call_mut",
-        ),
-        ("train::epoch::{{closure}}", "{"),
-        ("{async_fn#0}", "{"),
-        ("cuMemAlloc_v2", "cuMemAlloc_v2"),
-        ("", ""),
-        ("::", "::"),
-    ] {
-        assert_eq!(bare_name(function), bare, "{function}");
-    }
 }
 
 fn python(owner: Owner, file: &str, function: &str) -> Frame {

@@ -1,7 +1,7 @@
 //! The names of frames in reports.
 
+use super::function_path::{bare_name, segments};
 use super::{Frame, Language, Owner, Site};
-use crate::call_site::{bare_name, is_of_a_system_library, segments};
 use crate::escape;
 
 /// How many callers are named.
@@ -183,6 +183,14 @@ impl Frame {
         !is_of_c && is_of_test(function, test)
     }
 
+    /// Whether this frame belongs to the libraries of the system in which every thread begins.
+    pub(crate) fn is_of_a_system_library(&self) -> bool {
+        let module = self.module.as_deref().unwrap_or_default();
+        ["libc.so", "libpthread.so", "libstdc++.so"]
+            .iter()
+            .any(|library| module.starts_with(library))
+    }
+
     /// Formats a frame as a caller: `Adam::step (src/optim.rs:88)`. The file shows which module the
     /// function belongs to.
     #[must_use]
@@ -250,7 +258,7 @@ pub fn begins_in_test(callers: &str) -> bool {
 fn is_named_outside_the_system(frame: &Frame) -> bool {
     let function = frame.function.as_deref();
     function.is_some_and(|function| !function.starts_with("std::"))
-        && !is_of_a_system_library(frame)
+        && !frame.is_of_a_system_library()
 }
 
 /// Whether the function of `inner` is a closure in the function of `outer`, on another line.

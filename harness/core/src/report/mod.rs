@@ -29,6 +29,7 @@ mod budget;
 mod description;
 mod device;
 mod finding;
+mod function_path;
 mod holder;
 mod location;
 mod meant_to_stay;
@@ -44,6 +45,8 @@ pub use finding::{
     AllowedBy, Companion, Confirmation, Consequence, Ended, FailedFree, Finding, Passage,
     PassageKind, Sibling, When, verbs,
 };
+#[doc(hidden)]
+pub use function_path::bare_name;
 pub use holder::{Enclosing, Holder, HolderKind, HolderRoot, Outlived};
 #[doc(hidden)]
 pub use location::{begins_in_test, full};

@@ -11,6 +11,7 @@ mod symbol_table;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
+use gpu_leak_core::report::bare_name;
 use rustc_demangle::try_demangle;
 use rustc_hash::FxHashMap;
 
@@ -19,7 +20,6 @@ use self::lines::Lines;
 use self::symbol_table::SymbolTable;
 use super::super::cpp_names;
 use super::Symbol;
-use crate::call_site::bare_name;
 use crate::capture::modules::Module;
 
 /// The files that have been looked up; `None` for a file that cannot be read.
