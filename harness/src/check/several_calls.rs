@@ -7,6 +7,7 @@
 //! rarely has such branches.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,6 +22,9 @@ type Around<'a> = (&'a [usize], &'a [usize]);
 
 /// Identifies a function: its name, its file and its module.
 type FunctionKey = [Option<String>; 3];
+
+/// A range of lines of a function.
+type Lines = RangeInclusive<Option<u32>>;
 
 /// Marks the frames of such functions.
 pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
@@ -45,12 +49,17 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
         }
     }
     let frames = names.frames.values().flatten();
-    let known = frames.filter(|frame| frame.several_calls).map(function);
-    let mut found: FxHashSet<FunctionKey> = known.collect();
-    found.extend(left_at.values().flat_map(|at| with_several_calls(at, own)));
-    let frames = names.frames.values_mut().flatten();
-    for frame in frames.filter(|frame| found.contains(&function(frame))) {
-        frame.several_calls = true;
+    let known = frames.filter(|frame| frame.several_calls);
+    let known = known.map(|frame| (function(frame), frame.line..=frame.line));
+    let found = left_at.values().flat_map(|at| with_several_calls(at, own));
+    let mut lines: FxHashMap<FunctionKey, Vec<Lines>> = FxHashMap::default();
+    for (function, range) in known.chain(found) {
+        lines.entry(function).or_default().push(range);
+    }
+    for frame in names.frames.values_mut().flatten() {
+        let ranges = lines.get(&function(frame));
+        frame.several_calls |=
+            ranges.is_some_and(|ranges| ranges.iter().any(|range| range.contains(&frame.line)));
     }
 }
 
@@ -74,10 +83,11 @@ fn place<'a>(
     (!callers.is_empty()).then(|| (&raw[..at], callers))
 }
 
-/// Returns the functions that one invocation leaves at several of these addresses, on different
-/// positions in the source. The same position at several addresses is a copy that the compiler
-/// made, as it does when it unrolls a loop.
-fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<FunctionKey> {
+/// Returns the functions that are left at several of these addresses, at different positions in the
+/// source, and the lines between them, since another function may have the same name. The same
+/// position at several addresses is a copy that the compiler made, as it does when it unrolls a
+/// loop.
+fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<(FunctionKey, Lines)> {
     let mut positions: BTreeMap<(FunctionKey, Vec<_>), BTreeSet<_>> = BTreeMap::new();
     for address in addresses {
         let words = symbols::by_word(&[*address], own, |_| true);
@@ -91,7 +101,9 @@ fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<Function
         }
     }
     let several = positions.into_iter().filter(|(_, at)| at.len() > 1);
-    several.map(|((function, _), _)| function).collect()
+    several
+        .filter_map(|((function, _), at)| Some((function, at.first()?.0..=at.last()?.0)))
+        .collect()
 }
 
 fn function(frame: &Frame) -> FunctionKey {

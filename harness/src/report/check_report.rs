@@ -147,10 +147,10 @@ impl Report {
             true => "build the program with line tables, in C and C++ with `-g`",
             false => "set `debug = \"line-tables-only\"` for this profile in Cargo.toml",
         };
-        let lacks_lines = self
-            .findings
-            .iter()
-            .any(|finding| finding.kind != FindingKind::Allowed && finding.site.lacks_lines());
+        let mut findings = self.findings.iter();
+        let lacks_lines = findings.any(|finding| {
+            finding.kind != FindingKind::Allowed && finding.site.lacks_lines(self.is_of_a_program())
+        });
         lacks_lines.then(|| format!("no source lines: {remedy}"))
     }
 

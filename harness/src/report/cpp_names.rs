@@ -8,7 +8,9 @@ use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 /// [Itanium C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling).
 const PREFIX: &str = "_Z";
 /// The longest name that is restored, in bytes.
-const LONGEST: usize = 4096;
+const LONGEST: usize = 1 << 16;
+/// The longest name that keeps its template arguments, in bytes.
+const LONGEST_IN_FULL: usize = 1024;
 
 /// Returns `pool::Block<float, 16>::Block` for `_ZN4pool5BlockIfLi16EEC2ERKi`: the function's path
 /// and its template arguments, without parameters. Other names are returned unchanged.
@@ -38,7 +40,31 @@ fn of_symbol(symbol: &str) -> Option<String> {
     {
         bare = rest;
     }
-    (!bare.is_empty()).then(|| bare.to_owned())
+    let name = match bare.len() > LONGEST_IN_FULL {
+        true => without_arguments(bare),
+        false => bare.to_owned(),
+    };
+    (!name.is_empty()).then_some(name)
+}
+
+/// Returns `lib::Gemm<…>::run` for a function of this type with any template arguments.
+fn without_arguments(name: &str) -> String {
+    let (mut short, mut depth) = (String::new(), 0_usize);
+    for character in name.chars() {
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ if depth > 0 => continue,
+            _ => {}
+        }
+        match (character, depth) {
+            ('<', 1) => short.push_str("<…"),
+            ('>', 0) => short.push('>'),
+            ('<' | '>', _) => {}
+            _ => short.push(character),
+        }
+    }
+    short
 }
 
 /// A name while it is written. It is limited, because a short symbol can stand for a name that is
@@ -115,6 +141,11 @@ mod tests {
         }
         symbol += "Evv";
         assert_eq!(demangled(symbol.clone()), symbol);
+        // With fewer levels, the name ends, but only its path is of use.
+        let long = symbol.replace("S4_", "S3_").replace("S5_", "S3_");
+        assert!(demangled(long).len() <= symbol.len());
+        let long = "_ZN3lib4GemmIJ".to_owned() + &"St17integral_constantImLm0EE".repeat(60);
+        assert_eq!(demangled(long + "EE3runEv"), "lib::Gemm<…>::run");
         let short = "_Z4makeI1PIJS0_IJiEES1_EEEvv";
         assert_eq!(demangled(short.to_owned()), "make<P<P<int>, P<int> > >");
     }

@@ -131,9 +131,15 @@ fn is_std_source(file: &str) -> bool {
 /// Whether `file` is a header of C++'s standard library, which is in a directory such as
 /// `/usr/include/c++/13`, `/usr/include/x86_64-linux-gnu/c++/13` or `/usr/include/c++/v1`.
 fn is_cpp_standard_header(file: &str) -> bool {
-    file.split_once("/c++/").is_some_and(|(outside, inside)| {
-        let is_version = inside.starts_with(|first: char| first.is_ascii_digit());
-        outside.contains("/include") && (is_version || inside.starts_with("v1/"))
+    const DIRECTORY: &str = "/c++/";
+    file.match_indices(DIRECTORY).any(|(at, _)| {
+        let (outside, inside) = (&file[..at], &file[at + DIRECTORY.len()..]);
+        let version = inside.split('/').next().unwrap_or_default();
+        let is_number = |part: char| part.is_ascii_digit() || part == '.';
+        let is_include = |directory: &str| directory.ends_with("/include");
+        let parent = outside.rsplit_once('/').map(|(parent, _)| parent);
+        (version == "v1" || (!version.is_empty() && version.chars().all(is_number)))
+            && (is_include(outside) || parent.is_some_and(is_include))
     })
 }
 

@@ -4,7 +4,7 @@
 //! probe, nothing shows which of these parts are in use, so a segment that stays is not reported as
 //! a leak.
 
-use crate::report::{Frame, Owner};
+use crate::report::{Frame, Owner, segments};
 
 /// A caching allocator.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct Allocator {
     pub probe_in: Option<&'static str>,
     /// Rows of words. A row matches if a single frame contains all of the row's words in its
     /// function, its file or the name of its library. In a frame of user code, the words must be
-    /// the names of several modules around the function or be part of the library's name, because
-    /// users name directories, types and functions as they like.
+    /// several names around the function or be part of the library's name, because users name
+    /// directories, types and functions as they like.
     frames: &'static [&'static [&'static str]],
 }
 
@@ -48,7 +48,11 @@ const ALLOCATORS: &[Allocator] = &[
     row(
         "c10",
         "tch and PyTorch",
-        &[&["CUDACachingAllocator"], &["libc10_cuda"]],
+        &[
+            &["CUDACachingAllocator"],
+            &["c10", "CUDACachingAllocator"],
+            &["libc10_cuda"],
+        ],
     ),
     row(
         "cupy",
@@ -69,7 +73,15 @@ const ALLOCATORS: &[Allocator] = &[
         "programs that use CUB",
         &[&["cub", "CachingDeviceAllocator"], &["cub/util_allocator"]],
     ),
-    row("bfc", "TensorFlow and XLA", &[&["BFCAllocator"]]),
+    row(
+        "bfc",
+        "TensorFlow and XLA",
+        &[
+            &["BFCAllocator"],
+            &["tsl", "BFCAllocator"],
+            &["tensorflow", "BFCAllocator"],
+        ],
+    ),
     row(
         "onnxruntime",
         "ONNX Runtime",
@@ -88,11 +100,16 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
         let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
         let has_all = |words: &&[&str]| {
             let all_in = |text: &str| words.iter().all(|word| text.contains(word));
+            let is_inside = words.len() > 1 && is_below(function, words);
             let in_code = match frame.owner {
-                Owner::User => words.len() > 1 && is_below(function, words),
+                Owner::User => is_inside,
+                // Without line tables, a C++ program is native code as well.
+                Owner::Native if function.contains("::") => is_inside || all_in(&file),
                 _ => all_in(function) || all_in(&file),
             };
-            in_code || all_in(module)
+            // A program may have any name.
+            let is_library = module.contains(".so");
+            in_code || (is_library && all_in(module))
         };
         ALLOCATORS
             .iter()
@@ -100,15 +117,19 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     })
 }
 
-/// Whether `function` is in the module with this path, as it is in a copy of the allocator's crate
-/// in the user's own workspace.
-fn is_below(function: &str, path: &[&str]) -> bool {
-    let parts: Vec<&str> = function.split("::").collect();
+/// Whether these words begin names around `function`, in this order, as they are in a copy of the
+/// allocator's sources among the user's own. There may be others between them, such as the
+/// namespace of a version.
+fn is_below(function: &str, words: &[&str]) -> bool {
+    let path = function.trim_start_matches(['<', '&']);
+    let parts: Vec<_> = segments(path).collect();
     let around = parts.split_last().map_or(&[][..], |(_, around)| around);
-    around.windows(path.len()).any(|parts| {
-        let mut pairs = parts.iter().zip(path);
-        pairs.all(|(part, name)| part.trim_start_matches(['<', '&']) == *name)
-    })
+    let mut names = around
+        .iter()
+        .map(|part| part.split(['<', '>']).next().unwrap_or_default());
+    words
+        .iter()
+        .all(|word| names.any(|name| name.starts_with(*word)))
 }
 
 #[cfg(test)]
@@ -147,6 +168,26 @@ mod tests {
     }
 
     #[test]
+    fn an_allocator_among_the_user_s_sources_is_known_by_the_names_around_its_functions() {
+        for (function, known) in [
+            ("tsl::BFCAllocator::Extend", "bfc"),
+            (
+                "cub::CUB_300001_SM_900_NS::CachingDeviceAllocator::DeviceAllocate",
+                "cub",
+            ),
+            (
+                "rmm::mr::pool_memory_resource<rmm::mr::cuda_memory_resource>::expand",
+                "rmm",
+            ),
+        ] {
+            let found = name_in(Owner::User, function, "src/allocator.cc", "train");
+            assert_eq!(found, Some(known), "{function}");
+            let found = name_in(Owner::Native, function, "", "train");
+            assert_eq!(found, Some(known), "{function} without line tables");
+        }
+    }
+
+    #[test]
     fn user_code_named_like_an_allocator_is_not_one() {
         let user = |function, file, module| name_in(Owner::User, function, file, module);
         for (function, file) in [
@@ -158,6 +199,7 @@ mod tests {
             ("train::is_as_fast_as_BFCAllocator", "src/lib.rs"),
             ("step", "tests/CUDACachingAllocator.rs"),
             ("mine::BFCAllocator::grow", "src/pool.cpp"),
+            ("test<cub::CachingDeviceAllocator>::run", "src/pool.cpp"),
             ("mine::CachingDeviceAllocator::grow", "src/pool.cpp"),
         ] {
             assert_eq!(user(function, file, "train"), None, "{function} {file}");

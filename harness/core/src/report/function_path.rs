@@ -10,11 +10,23 @@ pub fn bare_name(function: &str) -> &str {
     if last.starts_with('{') {
         return "{";
     }
-    // In C++, these are functions such as `operator<`.
-    if last.starts_with("operator") {
-        return last;
+    if is_operator(last) {
+        // Template arguments follow after a space, except after brackets.
+        let arguments = match last.starts_with("operator()") {
+            true => last.find('<'),
+            false => last.find(" <"),
+        };
+        return arguments.map_or(last, |at| &last[..at]);
     }
     last.split('<').next().unwrap_or(last)
+}
+
+/// Whether this is the name of an operator of C++, such as `operator<`.
+fn is_operator(name: &str) -> bool {
+    let symbol = name
+        .strip_prefix("operator")
+        .and_then(|it| it.chars().next());
+    symbol.is_some_and(|first| !first.is_alphanumeric() && first != '_')
 }
 
 /// Returns the parts of a path: `optim`, `Adam<f32>` and `step` for `optim::Adam<f32>::step`. Paths
@@ -59,6 +71,12 @@ mod tests {
             ("", ""),
             ("::", "::"),
             ("lib::V::operator<", "operator<"),
+            ("lib::operator<< <int>", "operator<<"),
+            (
+                "main::{lambda(auto:1)#1}::operator()<unsigned long>",
+                "operator()",
+            ),
+            ("operator_apply<f32>", "operator_apply"),
             ("lib::take<lib::Item>", "take"),
         ] {
             assert_eq!(bare_name(function), bare, "{function}");

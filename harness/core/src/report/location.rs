@@ -28,14 +28,16 @@ impl Site {
     }
 
     /// Whether there are frames of the user's code or of a dependency, but none of them has a known
-    /// source line. In a program that is not in Rust, this code is that of no library.
+    /// source line. With `with_native`, code in other languages counts too, if it is in the
+    /// executable itself.
     #[must_use]
-    pub fn lacks_lines(&self) -> bool {
+    pub fn lacks_lines(&self, with_native: bool) -> bool {
         let is_theirs = |frame: &&Frame| match frame.owner {
             Owner::User | Owner::Dependency => true,
             Owner::Native => {
                 let module = frame.module.as_deref();
-                module.is_some_and(|module| !module.contains(".so"))
+                let is_library = |it: &str| it.ends_with(".so") || it.contains(".so.");
+                with_native && module.is_some_and(|module| !is_library(module))
             }
             _ => false,
         };
@@ -142,9 +144,12 @@ impl Site {
             [name] => ("", name),
             [] => ("", ""),
         };
-        let is_closure = name.ends_with('}') || name == CALL_OF_LAMBDA;
+        let is_closure = name.ends_with('}') || bare_name(name) == CALL_OF_LAMBDA;
         // A constructor or destructor of C++ has the name of its type, which may be in lower case.
-        let is_constructor = bare_name(of) == bare_name(name.trim_start_matches('~'));
+        let file = self.user_frame().and_then(|it| it.file.as_deref());
+        let is_rust = file.is_some_and(|file| file.ends_with(".rs"));
+        let is_constructor =
+            !is_rust && !of.is_empty() && bare_name(of) == bare_name(name.trim_start_matches('~'));
         let is_method = of.starts_with(char::is_uppercase) || of.ends_with('>') || is_constructor;
         let caller = self.caller_of_wrapper();
         if let Some(caller) = caller.filter(|_| !is_method && !is_closure) {
@@ -257,8 +262,12 @@ pub fn begins_in_test(callers: &str) -> bool {
 /// standard library of C++.
 fn is_named_outside_the_system(frame: &Frame) -> bool {
     let function = frame.function.as_deref();
-    function.is_some_and(|function| !function.starts_with("std::"))
-        && !frame.is_of_a_system_library()
+    let is_standard = |function: &str| {
+        ["std::", "__gnu_cxx::", "__cxxabiv1::"]
+            .iter()
+            .any(|namespace| function.starts_with(namespace))
+    };
+    function.is_some_and(|function| !is_standard(function)) && !frame.is_of_a_system_library()
 }
 
 /// Whether the function of `inner` is a closure in the function of `outer`, on another line.
@@ -276,7 +285,8 @@ fn is_closure_in(inner: &Frame, outer: &Frame) -> bool {
 /// whose path the line tables lack.
 fn is_known_by_its_line(frame: &Frame) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
-    path.starts_with('{') || path == CALL_OF_LAMBDA || is_top_level(path)
+    let is_bare_lambda = !path.contains("::") && bare_name(path) == CALL_OF_LAMBDA;
+    path.starts_with('{') || is_bare_lambda || is_top_level(path)
 }
 
 /// Whether this is Python's name for the lines of a file outside every function.
@@ -510,6 +520,7 @@ mod tests {
             "buffer::~buffer",
             "main::{lambda()#1}::operator()",
             "operator()",
+            "operator()<long unsigned int>",
         ] {
             assert!(!is_a_wrapper(method), "{method}");
         }
@@ -543,7 +554,7 @@ mod tests {
                 frames,
                 ..Site::default()
             }
-            .lacks_lines()
+            .lacks_lines(true)
         };
         let library = frame("libtorch_cuda.so", None);
         assert!(lacks_lines(&[library.clone(), frame("simulate", None)]));

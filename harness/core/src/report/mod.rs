@@ -47,6 +47,7 @@ pub use finding::{
 };
 #[doc(hidden)]
 pub use function_path::bare_name;
+pub(crate) use function_path::segments;
 pub use holder::{Enclosing, Holder, HolderKind, HolderRoot, Outlived};
 #[doc(hidden)]
 pub use location::{begins_in_test, full};

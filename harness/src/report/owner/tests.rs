@@ -59,6 +59,7 @@ fn headers_of_cpps_standard_library_are_std() {
     for own in [
         "/home/ann/src/include/pool.h",
         "/home/ann/include/c++/pool.hpp",
+        "/home/ann/include/c++/3d/pool.hpp",
     ] {
         assert_eq!(of_file(own), Owner::User, "{own}");
     }
