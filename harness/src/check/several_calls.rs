@@ -24,7 +24,7 @@ type Around<'a> = (&'a [usize], &'a [usize]);
 type FunctionKey = [Option<String>; 3];
 
 /// A range of lines of a function.
-type Lines = RangeInclusive<Option<u32>>;
+type LineRange = RangeInclusive<Option<u32>>;
 
 /// Marks the frames of such functions.
 pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
@@ -52,7 +52,7 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     let known = frames.filter(|frame| frame.several_calls);
     let known = known.map(|frame| (function(frame), frame.line..=frame.line));
     let found = left_at.values().flat_map(|at| with_several_calls(at, own));
-    let mut lines: FxHashMap<FunctionKey, Vec<Lines>> = FxHashMap::default();
+    let mut lines: FxHashMap<FunctionKey, Vec<LineRange>> = FxHashMap::default();
     for (function, range) in known.chain(found) {
         lines.entry(function).or_default().push(range);
     }
@@ -87,7 +87,7 @@ fn place<'a>(
 /// source, and the lines between them, since another function may have the same name. The same
 /// position at several addresses is a copy that the compiler made, as it does when it unrolls a
 /// loop.
-fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<(FunctionKey, Lines)> {
+fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<(FunctionKey, LineRange)> {
     let mut positions: BTreeMap<(FunctionKey, Vec<_>), BTreeSet<_>> = BTreeMap::new();
     for address in addresses {
         let words = symbols::by_word(&[*address], own, |_| true);
