@@ -77,8 +77,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
         lines.extend(wrapped(line.trim_start(), 2, LABEL, width));
     };
     detail("on", &escape::name(&finding.place.to_string()));
-    let place = place(finding);
-    detail("at", &place);
+    detail("at", &place(finding));
     detail("in", &test_names(&group.tests, MAX_NAMES));
     if finding
         .budget
@@ -87,28 +86,20 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     {
         detail("this line", &at_its_line(finding));
     }
-    for (label, text) in details(finding, group.tests.first().unwrap_or(&"")) {
+    let test = group.tests.first().unwrap_or(&"");
+    // The caller of a wrapper is named above.
+    let callers = finding.shown_site().outside_wrapper().callers(test);
+    for (label, text) in details(finding, test) {
         let shown = match label {
-            "called by" => beyond(&place, &text),
-            _ => Some(&*text),
+            "called by" => callers.as_deref().map(escape::sentence),
+            _ => Some(text),
         };
-        shown.into_iter().for_each(|text| detail(label, text));
+        shown.into_iter().for_each(|text| detail(label, &text));
     }
     if !finding.site.fingerprint.is_empty() {
         detail("fingerprint", &escape::name(&finding.site.fingerprint));
     }
     lines
-}
-
-/// Returns the callers without the first one if `place` names it already, as the caller of a
-/// wrapper; `None` if there are no others.
-fn beyond<'a>(place: &str, callers: &'a str) -> Option<&'a str> {
-    let named = place.split_once(" through ").map(|(caller, _)| caller);
-    match named.and_then(|named| callers.strip_prefix(named)) {
-        Some("") => None,
-        Some(others) => Some(others.strip_prefix(" ← ").unwrap_or(callers)),
-        None => Some(callers),
-    }
 }
 
 /// Returns, for example, `Adam::step (src/optim.rs:88)`.
