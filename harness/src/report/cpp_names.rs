@@ -141,9 +141,6 @@ mod tests {
         }
         symbol += "Evv";
         assert_eq!(demangled(symbol.clone()), symbol);
-        // With fewer levels, the name ends, but only its path is of use.
-        let long = symbol.replace("S4_", "S3_").replace("S5_", "S3_");
-        assert!(demangled(long).len() <= symbol.len());
         let long = "_ZN3lib4GemmIJ".to_owned() + &"St17integral_constantImLm0EE".repeat(60);
         assert_eq!(demangled(long + "EE3runEv"), "lib::Gemm<…>::run");
         let short = "_Z4makeI1PIJS0_IJiEES1_EEEvv";
