@@ -47,9 +47,61 @@ pub(crate) fn segments(function: &str) -> impl Iterator<Item = &str> {
     segments.filter(|segment| !segment.is_empty())
 }
 
+/// Returns `<app::Pool as Drop>::drop` for `<app::Pool as core::ops::drop::Drop>::drop`.
+pub(super) fn without_paths_of_traits(function: &str) -> String {
+    let Some(at) = function.find(" as ").filter(|_| function.starts_with('<')) else {
+        return function.to_owned();
+    };
+    let (implementor, rest) = function.split_at(at);
+    let end = rest.rfind(">::").unwrap_or(rest.len());
+    let mut short = String::new();
+    for part in rest[..end].split("::") {
+        let last = short.rfind(|c: char| !(c.is_alphanumeric() || c == '_'));
+        short.truncate(last.map_or(0, |last| last + 1));
+        short += part;
+    }
+    format!("{implementor}{short}{}", &rest[end..])
+}
+
+/// Returns the last two parts of a path, and only the last part of each path in brackets:
+/// `Histogram::new` for `app::drops::Histogram::new`, `drops::fill` for `app::drops::fill`, and
+/// `<Pool as Drop>::drop` for `<app::Pool as Drop>::drop`.
+pub(crate) fn without_modules(path: &str) -> String {
+    let mut short = String::new();
+    // The positions at which the last two parts of the outer path begin.
+    let mut parts = [0, 0];
+    let mut depth = 0_usize;
+    let mut rest = path;
+    while let Some(next) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("::") {
+            let is_word = |c: char| c.is_alphanumeric() || c == '_';
+            let word = short.trim_end_matches(is_word).len();
+            if depth > 0 && word < short.len() {
+                short.truncate(word);
+            } else {
+                short += "::";
+                if depth == 0 && !short.ends_with("}::") && !after.starts_with('<') {
+                    parts = [parts[1], short.len()];
+                }
+            }
+            rest = after;
+            continue;
+        }
+        match next {
+            '<' | '(' | '[' => depth += 1,
+            '>' if short.ends_with('-') => {}
+            '>' | ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        short.push(next);
+        rest = &rest[next.len_utf8()..];
+    }
+    short.split_off(parts[0])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::bare_name;
+    use super::{bare_name, without_modules};
 
     #[test]
     fn a_bare_name_is_the_name_in_line_tables() {
@@ -80,6 +132,42 @@ mod tests {
             ("lib::take<lib::Item>", "take"),
         ] {
             assert_eq!(bare_name(function), bare, "{function}");
+        }
+    }
+
+    #[test]
+    fn the_last_two_parts_of_a_path_are_kept() {
+        for (path, short) in [
+            ("main", "main"),
+            ("app::fill", "app::fill"),
+            ("app::drops::fill", "drops::fill"),
+            ("app::drops::Histogram::new", "Histogram::new"),
+            ("<app::Pool as Drop>::drop", "<Pool as Drop>::drop"),
+            ("app::{impl#3}::drop", "app::{impl#3}::drop"),
+            ("app::cache::{impl#3}::drop", "cache::{impl#3}::drop"),
+            (
+                "<alloc::sync::Arc<app::Node>>::drop_slow",
+                "<Arc<Node>>::drop_slow",
+            ),
+            (
+                "app::on::<fn(app::A) -> app::B>::call",
+                "on::<fn(A) -> B>::call",
+            ),
+            ("<<app::A as B>::C as app::D>::e", "<<A as B>::C as D>::e"),
+            (
+                "at::native::empty(c10::IntArrayRef, int)",
+                "native::empty(IntArrayRef, int)",
+            ),
+            (
+                "(anonymous namespace)::run()",
+                "(anonymous namespace)::run()",
+            ),
+            (
+                "std::function<void ()>::operator()() const",
+                "function<void ()>::operator()() const",
+            ),
+        ] {
+            assert_eq!(without_modules(path), short);
         }
     }
 }

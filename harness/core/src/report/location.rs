@@ -1,6 +1,6 @@
 //! The names of frames in reports.
 
-use super::function_path::{bare_name, segments};
+use super::function_path::{bare_name, without_modules, without_paths_of_traits};
 use super::{Frame, Language, Owner, Site};
 use crate::escape;
 
@@ -10,7 +10,7 @@ const CALLERS: usize = 6;
 const THE_TEST: &str = "the test";
 const A_CLOSURE: &str = "a closure in ";
 /// The name that C++ gives to the function of a lambda.
-const CALL_OF_LAMBDA: &str = "operator()";
+pub(super) const CALL_OF_LAMBDA: &str = "operator()";
 
 impl Site {
     /// Returns the frame of the user's line.
@@ -121,58 +121,6 @@ impl Site {
     pub fn users_functions(&self) -> impl Iterator<Item = &str> {
         let own = self.user_frame().into_iter().chain(self.users_frames());
         own.filter_map(|frame| frame.function.as_deref())
-    }
-
-    /// Returns the frame of the program that called this line's function, if that function is a
-    /// wrapper in another file that only calls the API.
-    pub fn caller_of_wrapper(&self) -> Option<&Frame> {
-        let mut frames = self.users_frames();
-        let wrapper = frames.next().filter(|_| self.calls_the_api())?;
-        frames.find(|frame| frame.file != wrapper.file)
-    }
-
-    /// Returns the same site as seen by the caller of such a wrapper, if the wrapper is a free
-    /// function. A method belongs to the object that it allocates for, and a closure to the
-    /// function that contains it.
-    #[must_use]
-    pub fn outside_wrapper(&self) -> Self {
-        let mut site = self.clone();
-        let name = self.user_frame().and_then(|it| it.function.as_deref());
-        let parts: Vec<_> = segments(name.unwrap_or_default()).collect();
-        let (of, name) = match parts[..] {
-            [.., of, name] => (of, name),
-            [name] => ("", name),
-            [] => ("", ""),
-        };
-        let is_closure = name.ends_with('}') || bare_name(name) == CALL_OF_LAMBDA;
-        // A constructor or destructor of C++ has the name of its type, which may be in lower case.
-        let file = self.user_frame().and_then(|it| it.file.as_deref());
-        let is_rust = file.is_some_and(|file| file.ends_with(".rs"));
-        let is_constructor =
-            !is_rust && !of.is_empty() && bare_name(of) == bare_name(name.trim_start_matches('~'));
-        let is_method = of.starts_with(char::is_uppercase) || of.ends_with('>') || is_constructor;
-        let caller = self.caller_of_wrapper();
-        if let Some(caller) = caller.filter(|_| !is_method && !is_closure) {
-            let mut frames = self.frames.iter();
-            site.user = frames.position(|it| it == caller);
-        }
-        site
-    }
-
-    /// Whether this line itself calls the API of a driver, as in a function that only wraps one
-    /// call.
-    pub fn calls_the_api(&self) -> bool {
-        if self.user_frame().is_none_or(|frame| frame.several_calls) {
-            return false;
-        }
-        let inner = self.user.and_then(|user| self.frames.get(..user));
-        let names = inner.unwrap_or_default().iter();
-        let names = names.filter_map(|frame| frame.function.as_deref()?.rsplit("::").next());
-        let is_of_api = |name: &str| {
-            let name = name.strip_prefix("cu").or(name.strip_prefix("vk"));
-            name.is_some_and(|name| name.starts_with(char::is_uppercase))
-        };
-        names.clone().all(is_of_api)
     }
 }
 
@@ -327,58 +275,6 @@ pub(crate) fn name(frame: &Frame) -> String {
     }
 }
 
-/// Returns `<app::Pool as Drop>::drop` for `<app::Pool as core::ops::drop::Drop>::drop`.
-fn without_paths_of_traits(function: &str) -> String {
-    let Some(at) = function.find(" as ").filter(|_| function.starts_with('<')) else {
-        return function.to_owned();
-    };
-    let (implementor, rest) = function.split_at(at);
-    let end = rest.rfind(">::").unwrap_or(rest.len());
-    let mut short = String::new();
-    for part in rest[..end].split("::") {
-        let last = short.rfind(|c: char| !(c.is_alphanumeric() || c == '_'));
-        short.truncate(last.map_or(0, |last| last + 1));
-        short += part;
-    }
-    format!("{implementor}{short}{}", &rest[end..])
-}
-
-/// Returns the last two parts of a path, and only the last part of each path in brackets:
-/// `Histogram::new` for `app::drops::Histogram::new`, `drops::fill` for `app::drops::fill`, and
-/// `<Pool as Drop>::drop` for `<app::Pool as Drop>::drop`.
-pub(crate) fn without_modules(path: &str) -> String {
-    let mut short = String::new();
-    // The positions at which the last two parts of the outer path begin.
-    let mut parts = [0, 0];
-    let mut depth = 0_usize;
-    let mut rest = path;
-    while let Some(next) = rest.chars().next() {
-        if let Some(after) = rest.strip_prefix("::") {
-            let is_word = |c: char| c.is_alphanumeric() || c == '_';
-            let word = short.trim_end_matches(is_word).len();
-            if depth > 0 && word < short.len() {
-                short.truncate(word);
-            } else {
-                short += "::";
-                if depth == 0 && !short.ends_with("}::") && !after.starts_with('<') {
-                    parts = [parts[1], short.len()];
-                }
-            }
-            rest = after;
-            continue;
-        }
-        match next {
-            '<' | '(' | '[' => depth += 1,
-            '>' if short.ends_with('-') => {}
-            '>' | ')' | ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        short.push(next);
-        rest = &rest[next.len_utf8()..];
-    }
-    short.split_off(parts[0])
-}
-
 /// Returns `cudarc-0.19.10/src/lib.rs` for a file in cargo's registry, whose directory is
 /// irrelevant.
 fn without_registry(file: &str) -> &str {
@@ -390,44 +286,7 @@ fn without_registry(file: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::without_modules;
     use crate::report::{Frame, Owner, Site};
-
-    #[test]
-    fn the_last_two_parts_of_a_path_are_kept() {
-        for (path, short) in [
-            ("main", "main"),
-            ("app::fill", "app::fill"),
-            ("app::drops::fill", "drops::fill"),
-            ("app::drops::Histogram::new", "Histogram::new"),
-            ("<app::Pool as Drop>::drop", "<Pool as Drop>::drop"),
-            ("app::{impl#3}::drop", "app::{impl#3}::drop"),
-            ("app::cache::{impl#3}::drop", "cache::{impl#3}::drop"),
-            (
-                "<alloc::sync::Arc<app::Node>>::drop_slow",
-                "<Arc<Node>>::drop_slow",
-            ),
-            (
-                "app::on::<fn(app::A) -> app::B>::call",
-                "on::<fn(A) -> B>::call",
-            ),
-            ("<<app::A as B>::C as app::D>::e", "<<A as B>::C as D>::e"),
-            (
-                "at::native::empty(c10::IntArrayRef, int)",
-                "native::empty(IntArrayRef, int)",
-            ),
-            (
-                "(anonymous namespace)::run()",
-                "(anonymous namespace)::run()",
-            ),
-            (
-                "std::function<void ()>::operator()() const",
-                "function<void ()>::operator()() const",
-            ),
-        ] {
-            assert_eq!(without_modules(path), short);
-        }
-    }
 
     #[test]
     fn a_closure_is_distinguished_from_recursion_of_its_function() {
@@ -483,47 +342,6 @@ mod tests {
         // The functions of libraries are not named beside the user's own.
         site.frames[0].owner = Owner::User;
         assert_eq!(site.callers("main"), None);
-    }
-
-    /// Returns whether a function in `pool.hpp` that only makes a call is shown by its caller.
-    fn is_a_wrapper(function: &str) -> bool {
-        let frame = |function: &str, file: &str| Frame {
-            function: Some(function.to_owned()),
-            file: Some(file.to_owned()),
-            line: Some(1),
-            owner: Owner::User,
-            ..Frame::default()
-        };
-        let site = Site {
-            frames: vec![frame(function, "pool.hpp"), frame("main", "main.cpp")],
-            user: Some(0),
-            ..Site::default()
-        };
-        site.outside_wrapper().user == Some(1)
-    }
-
-    #[test]
-    fn methods_of_cpp_are_no_wrappers() {
-        for wrapper in [
-            "take",
-            "memory::take",
-            "take<app::Item>",
-            "memory::take<Item>",
-        ] {
-            assert!(is_a_wrapper(wrapper), "{wrapper}");
-        }
-        for method in [
-            "Pool::grow",
-            "Vec<app::Item>::assign<app::Item>",
-            "vec<int>::assign",
-            "buffer::buffer",
-            "buffer::~buffer",
-            "main::{lambda()#1}::operator()",
-            "operator()",
-            "operator()<long unsigned int>",
-        ] {
-            assert!(!is_a_wrapper(method), "{method}");
-        }
     }
 
     #[test]

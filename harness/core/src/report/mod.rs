@@ -38,6 +38,7 @@ mod reason;
 mod site;
 mod status;
 mod timeline;
+mod wrapper;
 
 pub use budget::{Budget, Limit, Share};
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
@@ -47,11 +48,11 @@ pub use finding::{
 };
 #[doc(hidden)]
 pub use function_path::bare_name;
-pub(crate) use function_path::segments;
+pub(crate) use function_path::{segments, without_modules};
 pub use holder::{Enclosing, Holder, HolderKind, HolderRoot, Outlived};
 #[doc(hidden)]
 pub use location::{begins_in_test, full};
-pub(crate) use location::{is_of_test, name, without_modules};
+pub(crate) use location::{is_of_test, name};
 pub use meant_to_stay::MeantToStay;
 pub use peak::{GraphMemory, Peak, Reusable};
 pub use reason::{Code, Reason};
