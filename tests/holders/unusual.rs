@@ -15,8 +15,8 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use gpu_leak_check::report::check_report::{Finding, FindingKind, HolderKind};
 use gpu_leak_check::{Check, gpu_leak_check};
@@ -560,17 +560,6 @@ fn signals_that_arrive_during_the_search_do_not_disturb_it() {
 static MANY: Mutex<Vec<Vec<Pointer>>> = Mutex::new(Vec::new());
 static ARRIVED: AtomicU32 = AtomicU32::new(0);
 
-/// The ids of the threads that search for holders.
-fn searching() -> impl Iterator<Item = i32> {
-    let tasks = fs::read_dir("/proc/self/task").unwrap();
-    let ids = tasks.flatten().filter_map(|task| {
-        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        let id = task.file_name().to_str()?.parse().ok()?;
-        (name.trim_end() == "gpu-leak-check").then_some(id)
-    });
-    ids.collect::<Vec<_>>().into_iter()
-}
-
 #[expect(
     clippy::print_stdout,
     reason = "the test that runs this reads the figure"
@@ -584,13 +573,16 @@ fn kept_while_signals_arrive() {
 
     context();
     handle(libc::SIGUSR1, arrived);
-    let over = AtomicBool::new(false);
+    // SAFETY: this call has no preconditions.
+    let checking = unsafe { libc::gettid() };
+    let (searches, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let found = thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                for id in searching() {
+                if searches.load(Ordering::Relaxed) {
+                    let (process, signal) = (std::process::id(), libc::SIGUSR1);
                     // SAFETY: the signal has a handler.
-                    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, libc::SIGUSR1) };
+                    unsafe { libc::syscall(libc::SYS_tgkill, process, checking, signal) };
                 }
                 // If it is interrupted continuously, a search never ends.
                 thread::sleep(Duration::from_millis(1));
@@ -601,6 +593,7 @@ fn kept_while_signals_arrive() {
                 let mut many = MANY.lock().unwrap();
                 many.resize_with(100_000, || vec![0; 64]);
                 many[99_000][60] = taken();
+                searches.store(true, Ordering::Relaxed);
             });
         };
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
@@ -608,6 +601,37 @@ fn kept_while_signals_arrive() {
         found
     });
     println!("arrived: {}", ARRIVED.load(Ordering::Relaxed));
+    if let Err(panic) = found {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// A report and its search need little of the stack of the thread that they run on.
+#[test]
+fn a_thread_with_a_small_stack_can_search() {
+    let checked = run("kept_by_a_static_while_the_stack_is_small");
+    let name = only(&checked).root.name.clone();
+    assert_eq!(
+        name.as_deref(),
+        Some("main::holders::unusual::SMALL"),
+        "{}",
+        checked.story()
+    );
+}
+
+static SMALL: Mutex<Vec<Pointer>> = Mutex::new(Vec::new());
+
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_a_static_while_the_stack_is_small() {
+    context();
+    let check = || {
+        Check::new("block").confirm(false).run(|| {
+            SMALL.lock().unwrap().push(taken());
+        });
+    };
+    let small = thread::Builder::new().stack_size(64 << 10);
+    let found = small.spawn(check).expect("a thread").join();
     if let Err(panic) = found {
         std::panic::resume_unwind(panic);
     }

@@ -243,13 +243,12 @@ pub struct Program<'a> {
     pub mappings: &'a [Mapping<'a>],
     /// How names are classified.
     pub names: NameRules,
-    /// The id in `/proc/self/task` of the thread that waits for the search.
-    pub asking_thread: u32,
     /// The thread pointer of the program's first thread, if it is known.
     pub first_thread: Option<u64>,
-    /// The stack slot and the value of each return address on the stack of `asking_thread`,
-    /// innermost first.
-    pub asking_stack: &'a [(u64, u64)],
+    /// The stack slot and the value of each return address on the stack of the calling thread,
+    /// innermost first. The stack is searched from the first of these slots on, so what the search
+    /// itself keeps on the stack is not found.
+    pub own_stack: &'a [(u64, u64)],
     /// Whether a driver has started the thread with this id for itself. What lies on the stack of
     /// such a thread beyond the last known frame belongs to the driver.
     pub is_drivers_thread: fn(u32) -> bool,
@@ -279,8 +278,7 @@ pub struct NameRules {
 }
 
 /// Returns, for each of the `groups` groups of targets, the nearest places that refer to one of
-/// them. The search ends after `time`. The calling thread is not searched, so call this on a
-/// separate thread, with a few hundred kilobytes of stack.
+/// them. The search ends after `time`.
 pub fn find(
     targets: Vec<Target>,
     groups: usize,

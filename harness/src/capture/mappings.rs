@@ -4,12 +4,15 @@
 //! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html)), which needs no
 //! `unsafe`. On systems other than Linux, no mappings are known.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
 use gpu_leak_interpose::uncancelled;
 
+/// The size of this text for a process with a GPU is usually smaller, in bytes.
+const USUAL: usize = 32 << 10;
 /// On every Linux system, the beginning and the end of a mapping are multiples of this size.
 pub(super) const PAGE: usize = 4096;
 
@@ -73,7 +76,12 @@ impl<'a> Mapping<'a> {
 
 /// Returns the text to pass to [`parse`]; empty if it is not available.
 pub(crate) fn of_this_process() -> String {
-    uncancelled(|| fs::read_to_string("/proc/self/maps").unwrap_or_default())
+    // The kernel reports no size for this file, so a string would grow read by read.
+    let mut maps = String::with_capacity(USUAL);
+    uncancelled(|| {
+        File::open("/proc/self/maps").and_then(|mut file| file.read_to_string(&mut maps))
+    })
+    .map_or_else(|_| String::new(), |_| maps)
 }
 
 /// Returns the mappings in a text of this format, in the order of their addresses.

@@ -41,17 +41,14 @@ impl Module {
 
 /// Whether a library is in one of the system's directories.
 pub(crate) fn is_in_a_system_directory(library: &Path) -> bool {
-    let directories = [
-        "/lib",
-        "/lib32",
-        "/lib64",
-        "/usr/lib",
-        "/usr/lib32",
-        "/usr/lib64",
-    ];
-    directories
-        .iter()
-        .any(|directory| library.starts_with(directory))
+    let mut directories = library.iter().skip(1);
+    let first = directories.next();
+    let directory = match first {
+        Some(usr) if usr == "usr" => directories.next(),
+        _ => first,
+    };
+    let is = |name: &str| directory.is_some_and(|it| it == name);
+    library.is_absolute() && ["lib", "lib32", "lib64"].into_iter().any(is)
 }
 
 /// The modules that are loaded at the same time, in the order of their addresses.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::thread;
 use std::time::Duration;
 
 use gpu_leak_holders::{
@@ -16,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::allocators_own;
 pub(super) use super::allocators_own::reported as reported_by_allocator;
 use super::search_time::Searching;
-use super::threads::{is_drivers_thread, this_thread};
+use super::threads::is_drivers_thread;
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{WatchedHeap, unnoted, watch as watch_heap};
@@ -45,8 +44,6 @@ const MOST_PLACES: usize = 2;
 const MOST_USES: usize = 3;
 /// The number of bytes that Linux keeps of a thread's name.
 const KEPT: usize = 15;
-/// The stack size of the search, in bytes.
-const STACK: usize = 1 << 20;
 
 /// Adds the holders that can be found within `time` to the findings of `report`. `records` contains
 /// the records of each finding, and `heap` what is known about the program's heap blocks.
@@ -355,25 +352,14 @@ fn search(
     let program = Program {
         mappings: &mappings,
         names: NAMES,
-        asking_thread: this_thread().map_or(0, i32::cast_unsigned),
+        own_stack: &own_stack(),
         first_thread: start::first_thread(),
-        asking_stack: &own_stack(),
         is_drivers_thread,
         allocators_words: &allocators_own::words(),
         waiting_stack: capture::walk_waiting,
     };
-    let objects = objects();
-    let search = || {
-        let _quiet = quiet();
-        find(targets, groups, objects, program, time)
-    };
-    // The search runs on a separate thread, because the stack of the test may be of any size.
-    thread::scope(|scope| {
-        let searching = thread::Builder::new().name("gpu-leak-check".to_owned());
-        let searching = searching.stack_size(STACK);
-        let searching = searching.spawn_scoped(scope, search).ok()?;
-        Some((searching.join().ok()?, without_address))
-    })
+    let found = find(targets, groups, objects(), program, time);
+    Some((found, without_address))
 }
 
 /// Whether holders are searched for.

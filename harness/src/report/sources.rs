@@ -48,13 +48,18 @@ impl Sources {
     /// Returns these lines of a file, counted from 1. If the file is shorter, there are fewer
     /// lines; if it cannot be read, there are none.
     pub fn lines(&self, file: &str, numbers: RangeInclusive<u32>) -> Vec<String> {
-        let lines = self
-            .open(file)
-            .map(|file| BufReader::new(file).split(b'\n'));
-        let lines = lines.into_iter().flatten().map_while(Result::ok);
-        let before = numbers.start().saturating_sub(1) as usize;
-        let lines = lines.skip(before).take(numbers.count());
+        let Some(file) = self.open(file) else {
+            return Vec::new();
+        };
+        let mut file = BufReader::new(file);
+        for _ in 1..*numbers.start() {
+            if !file.skip_until(b'\n').is_ok_and(|skipped| skipped != 0) {
+                return Vec::new();
+            }
+        }
+        let lines = file.split(b'\n').map_while(Result::ok);
         lines
+            .take(numbers.count())
             .map(|text| String::from_utf8_lossy(&text).trim_end().to_owned())
             .collect()
     }

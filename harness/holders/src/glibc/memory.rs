@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -17,6 +18,10 @@ use super::targets::may_be_address;
 const WORD: usize = size_of::<u64>();
 /// How many pages are cached: 32 MiB.
 const KEPT: usize = 8192;
+
+/// How many pages are kept for the next search.
+const SPARE_PAGES: usize = 64;
+static SPARE: Mutex<Vec<Box<[u64]>>> = Mutex::new(Vec::new());
 
 pub(super) trait Memory {
     /// Reads memory that begins at `address`, and returns how many bytes could be read.
@@ -61,6 +66,9 @@ pub(super) struct Pages<M> {
     /// The number of the page that was used last, and its index in `kept`. The next word is usually
     /// in the same page.
     last: Option<(u64, usize)>,
+    /// Pages of an earlier search, which are reused: memory that is returned to the system must be
+    /// mapped again.
+    spare: Vec<Box<[u64]>>,
     budget: Budget,
     /// How many bytes may still be read.
     left: u64,
@@ -76,10 +84,16 @@ impl<M: Memory> Pages<M> {
             kept: Vec::new(),
             places: FxHashMap::default(),
             last: None,
+            spare: std::mem::take(&mut *SPARE.lock().unwrap_or_else(PoisonError::into_inner)),
             budget,
             left: MAX_BYTES_READ,
             is_packed: false,
         }
+    }
+
+    /// Returns the memory itself, for reading without the cache.
+    pub(super) fn memory(&self) -> &M {
+        &self.memory
     }
 
     /// Whether the limit of bytes has been reached.
@@ -182,7 +196,10 @@ impl<M: Memory> Pages<M> {
         let address = number.saturating_mul(PAGE);
         let read = self.memory.read(address, &mut self.bytes);
         let (words, _) = self.bytes.as_chunks();
-        let mut page = vec![0; words.len()];
+        let mut page = self
+            .spare
+            .pop()
+            .unwrap_or_else(|| vec![0; words.len()].into());
         let mut index = 0;
         while index < page.len() {
             page[index] = !u64::from_ne_bytes(words[index]);
@@ -191,9 +208,18 @@ impl<M: Memory> Pages<M> {
         let is_whole = read == self.bytes.len();
         self.bytes.fill(0);
         match is_whole {
-            true => page.into(),
+            true => page,
             false => Box::default(),
         }
+    }
+}
+
+impl<M> Drop for Pages<M> {
+    fn drop(&mut self) {
+        self.spare.append(&mut self.kept);
+        self.spare.retain(|page| !page.is_empty());
+        self.spare.truncate(SPARE_PAGES);
+        *SPARE.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut self.spare);
     }
 }
 

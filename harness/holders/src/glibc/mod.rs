@@ -70,13 +70,16 @@ pub(super) fn find(
         for (at, hit) in outcome.hits.iter().enumerate() {
             let group = targets.group(at);
             match hit.filter(|_| !settled[group]) {
-                Some(hit) if hit.is_near() => new[group].push(Holder {
-                    waits_at: roots.waits_at(&roots.named[hit.place]),
-                    root: roots.named[hit.place].clone(),
-                    blocks: hit.blocks,
-                    path: outcome.path(hit),
-                    used_at: None,
-                }),
+                Some(hit) if hit.is_near() => {
+                    let root = roots.named(hit.place);
+                    new[group].push(Holder {
+                        waits_at: roots.waits_at(&root),
+                        root,
+                        blocks: hit.blocks,
+                        path: outcome.path(hit),
+                        used_at: None,
+                    });
+                }
                 Some(_) => unnamed[group] = true,
                 None => {}
             }
@@ -127,10 +130,8 @@ pub(super) fn find(
             false => Err(Unknown::Unreadable),
         });
     let mut answers: Vec<Answer> = answers.collect();
-    if let Some(memory) = OwnMemory::open() {
-        for holder in answers.iter_mut().flatten().flatten() {
-            holder.used_at = roots.used_at(&holder.root, &memory, budget);
-        }
+    for holder in answers.iter_mut().flatten().flatten() {
+        holder.used_at = roots.used_at(&holder.root, pages.memory(), budget);
     }
     Some(answers)
 }

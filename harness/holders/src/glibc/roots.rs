@@ -4,6 +4,7 @@
 //! address.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,8 +34,8 @@ const LONGEST_FUNCTION: u32 = 64 << 10;
 /// The places from which a search begins.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
-    /// The places that a report may name, by number.
-    pub(super) named: Vec<Root>,
+    /// The places that a report may name, by number. Their threads have no names yet.
+    named: Vec<Root>,
     /// The memory of variables. Statics come first.
     pub(super) variables: Vec<Region>,
     /// The memory of stack frames. An address there is weaker evidence, because a function's values
@@ -99,8 +100,6 @@ impl Roots {
         }
         roots.stacks(&threads, &modules, program, pages, budget);
         let stacks = threads.iter().map(|it| (it.stack.start, it.pointer));
-        let own = threads::own_stack(pages, region);
-        let stacks = stacks.chain(own.filter(|(_, pointer)| pointer.is_some()));
         roots.heap = heap(maps, &stacks.collect::<Vec<_>>());
         roots.modules = modules;
         roots
@@ -110,15 +109,17 @@ impl Roots {
     /// libraries are.
     fn modules(&mut self, maps: &[Mapping<'_>], names: NameRules, budget: Budget) -> Vec<Module> {
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-        let mut files: BTreeMap<&Path, Vec<&Mapping<'_>>> = BTreeMap::new();
+        // Paths are compared component by component, and their texts at once.
+        let mut files: BTreeMap<&OsStr, Vec<&Mapping<'_>>> = BTreeMap::new();
         for mapping in maps {
             if let Some(file) = mapping.file {
-                files.entry(file).or_default().push(mapping);
+                files.entry(file.as_os_str()).or_default().push(mapping);
             }
         }
         let mut modules = Vec::new();
         let mut cuda = Vec::new();
         for (file, parts) in files {
+            let file = Path::new(file);
             let is_code = parts.iter().any(|part| part.executable);
             let name = file.file_name().and_then(|name| name.to_str());
             let (true, Some(name)) = (is_code, name) else {
@@ -148,6 +149,13 @@ impl Roots {
     /// Returns the memory of the program's own code.
     pub(super) fn code(&self) -> Heap {
         Heap::new(self.modules.iter().flat_map(|module| module.code.clone()))
+    }
+
+    /// Returns the place with this number, with the name of its thread.
+    pub(super) fn named(&self, place: usize) -> Root {
+        let mut root = self.named[place].clone();
+        root.thread = root.thread_id.map(threads::name);
+        root
     }
 
     /// Returns the return addresses of the thread to which a place belongs; none if it belongs to
@@ -224,7 +232,7 @@ impl Roots {
                     Root {
                         kind: RootKind::ThreadLocal,
                         name: Some(name.clone()),
-                        thread: Some(thread.name.clone()),
+                        thread: None,
                         thread_id: thread.id,
                         module: None,
                     },
@@ -265,7 +273,7 @@ impl Roots {
                 self.complete = false;
                 continue;
             };
-            if let Some(id) = thread.id.filter(|_| walked.complete && !thread.is_asking) {
+            if let Some(id) = thread.id.filter(|_| walked.complete && !thread.is_own) {
                 let returns = walked.found.iter().map(|(_, address)| *address);
                 let innermost = thread.waits_at();
                 self.waiting
@@ -330,7 +338,7 @@ impl Roots {
         let place = self.number(Root {
             kind: RootKind::Stack,
             name: function.map(str::to_owned),
-            thread: Some(thread.name.clone()),
+            thread: None,
             thread_id: thread.id,
             module: None,
         });

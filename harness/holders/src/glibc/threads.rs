@@ -1,8 +1,10 @@
 //! The threads of this process, and the used parts of their stacks, which `roots.rs` makes roots of
 //! the search.
 
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -18,7 +20,6 @@ const LARGEST: u64 = 64 << 20;
 /// A waiting thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Thread {
-    pub(super) name: String,
     /// The thread's id in `/proc/self/task`.
     pub(super) id: Option<u32>,
     /// The address at which the thread waits.
@@ -29,8 +30,8 @@ pub(super) struct Thread {
     pub(super) stack: Range<u64>,
     /// The thread pointer, if known. The thread-locals are below it.
     pub(super) pointer: Option<u64>,
-    /// Whether the thread waits for the search.
-    pub(super) is_asking: bool,
+    /// Whether this is the thread that searches.
+    pub(super) is_own: bool,
 }
 
 impl Thread {
@@ -66,9 +67,9 @@ impl Thread {
         program: Program<'_>,
         pages: &mut Pages<M>,
     ) -> Option<ReturnAddresses> {
-        if self.is_asking {
+        if self.is_own {
             return Some(ReturnAddresses {
-                found: program.asking_stack.to_vec(),
+                found: program.own_stack.to_vec(),
                 complete: true,
             });
         }
@@ -79,13 +80,12 @@ impl Thread {
         };
         let walked = (program.waiting_stack)(waiting, &mut |at| pages.word(at));
         let (file, before) = &self.call;
-        let still_waits = fs::read_to_string(file).is_ok_and(|now| now == *before);
+        let still_waits = small_file(file).is_some_and(|now| now == *before);
         still_waits.then_some(walked)
     }
 }
 
-/// Returns the threads of this process except the searching thread, and whether the list and its
-/// data are complete. `region` returns the mapping that contains an address. Part of `budget` may
+/// Returns the threads of this process, and whether the list and its data are complete. `region` returns the mapping that contains an address. Part of `budget` may
 /// be spent waiting for threads that are running.
 pub(super) fn of_this_process<M: Memory>(
     program: Program<'_>,
@@ -104,32 +104,27 @@ pub(super) fn of_this_process<M: Memory>(
         if pages.is_spent() {
             return (threads, false);
         }
-        if this.file_name() == Some(&entry.file_name()) {
-            continue;
-        }
-        let task = entry.path();
-        let read = |file: &str| fs::read_to_string(task.join(file));
         let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
-        let is_asking = id == Some(program.asking_thread);
-        // The thread that requested the search need not be in a system call yet, because its frames
-        // are known and do not change.
-        let known = program.asking_stack.first().filter(|_| is_asking);
-        let call = match known {
-            Some(_) => Some(String::new()),
-            None => waiting_call(|| read("syscall").ok(), patience),
+        let file = entry.path().join("syscall");
+        let is_own = this.file_name() == Some(&entry.file_name());
+        let call = match is_own {
+            true => Some(String::new()),
+            false => waiting_call(|| small_file(&file), patience),
         };
         // A thread that has ended in the meantime has no stack.
         let Some(call) = call else {
             continue;
         };
-        let place = known.copied().or_else(|| waits_at(&call));
+        let place = match is_own {
+            true => program.own_stack.first().copied(),
+            false => waits_at(&call),
+        };
         let Some((top, instruction, mapping)) =
             place.and_then(|(top, instruction)| Some((top, instruction, region(top)?)))
         else {
             complete = false;
             continue;
         };
-        let comm = read("comm").unwrap_or_default();
         let end = mapping.end.min(top.saturating_add(LARGEST));
         let is_first = id == Some(std::process::id());
         let pointer = match is_first {
@@ -140,34 +135,31 @@ pub(super) fn of_this_process<M: Memory>(
         // are unknown are not searched either.
         complete &= pointer.is_some() && (!is_first || end == mapping.end);
         threads.push(Thread {
-            name: if is_first {
-                "main".to_owned()
-            } else {
-                comm.trim_end().to_owned()
-            },
             id,
             instruction,
-            call: (task.join("syscall"), call),
+            call: (file, call),
             stack: top..pointer.filter(|_| !is_first).unwrap_or(end),
             pointer,
-            is_asking,
+            is_own,
         });
     }
     (threads, complete)
 }
 
-/// Returns an address in the stack of the thread that searches, and its thread pointer if it is
-/// known.
-pub(super) fn own_stack<M: Memory>(
-    pages: &mut Pages<M>,
-    region: impl Fn(u64) -> Option<Range<u64>>,
-) -> Option<(u64, Option<u64>)> {
-    let here = 0_u8;
-    let top = (&raw const here).addr() as u64;
-    let this = fs::read_link("/proc/thread-self").ok()?;
-    let id = this.file_name()?.to_str()?.parse().ok();
-    let end = region(top)?.end.min(top.saturating_add(LARGEST));
-    Some((top, thread_pointer(id, top, end, pages)))
+/// Returns the name of the thread with this id in `/proc/self/task`; empty if it has ended.
+pub(super) fn name(id: u32) -> String {
+    if id == std::process::id() {
+        return "main".to_owned();
+    }
+    let name = fs::read_to_string(format!("/proc/self/task/{id}/comm"));
+    name.unwrap_or_default().trim_end().to_owned()
+}
+
+/// Reads a file of the kernel that has one short line.
+fn small_file(path: &Path) -> Option<String> {
+    let mut line = [0; 256];
+    let length = File::open(path).ok()?.read(&mut line).ok()?;
+    Some(str::from_utf8(&line[..length]).ok()?.to_owned())
 }
 
 /// The total time for which running threads are queried again, and the pause between two queries. A
@@ -268,10 +260,8 @@ fn thread_pointer<M: Memory>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::mpsc;
+    use std::fs;
     use std::time::Duration;
-    use std::{fs, thread};
 
     use super::super::budget::Budget;
     use super::super::memory::synthetic::{READS, Synthetic, reads, unlimited};
@@ -312,64 +302,44 @@ mod tests {
     fn no_stack_is_reported_for_a_thread_that_has_continued() {
         let returns = |call: String| {
             let thread = Thread {
-                name: String::new(),
                 id: None,
                 instruction: 0,
                 call: ("/proc/self/comm".into(), call),
                 stack: 0..0,
                 pointer: None,
-                is_asking: false,
+                is_own: false,
             };
             let mut pages = Pages::new(Synthetic::default(), unlimited());
-            thread.returns(program(0, &[]), &mut pages)
+            thread.returns(program(&[]), &mut pages)
         };
         let now = fs::read_to_string("/proc/self/comm").expect("a name");
         assert_eq!(returns(now), Some(ReturnAddresses::default()));
         assert_eq!(returns("another call".to_owned()), None);
     }
 
-    fn program(asking_thread: u32, asking_stack: &[(u64, u64)]) -> Program<'_> {
+    fn program(own_stack: &[(u64, u64)]) -> Program<'_> {
         Program {
             mappings: &[],
             names: RULES,
-            asking_thread,
             first_thread: None,
-            asking_stack,
+            own_stack,
             is_drivers_thread: |_| false,
             allocators_words: &[],
             waiting_stack: |_, _| ReturnAddresses::default(),
         }
     }
 
-    /// On a busy machine, it may take long until the thread is in a system call.
     #[test]
-    fn the_searching_thread_need_not_be_waiting_yet() {
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let (send, receive) = mpsc::channel();
-            let is_over = &is_over;
-            scope.spawn(move || {
-                let here = fs::read_link("/proc/thread-self").expect("this thread");
-                let id = here.file_name().and_then(|id| id.to_str()?.parse().ok());
-                let local = 0_u64;
-                send.send((id.expect("a number"), (&raw const local).addr() as u64))
-                    .expect("the test waits");
-                while !is_over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-            let (asking_thread, slot) = receive.recv().expect("the thread has begun");
-            let stack = [(slot, 0)];
-            let program = program(asking_thread, &stack);
-            let mut pages = Pages::new(Synthetic::default(), unlimited());
-            let budget = Budget::new(Duration::ZERO);
-            let (threads, _) =
-                super::of_this_process(program, &mut pages, budget, |at| Some(at..at + PAGE));
-            is_over.store(true, Ordering::Relaxed);
-            let asking: Vec<_> = threads.iter().filter(|it| it.is_asking).collect();
-            assert_eq!(asking.len(), 1);
-            assert_eq!(asking[0].stack.start, slot);
-        });
+    fn the_searching_thread_is_searched_from_its_innermost_known_frame_on() {
+        let slot = 5 * PAGE;
+        let stack = [(slot, 0)];
+        let mut pages = Pages::new(Synthetic::default(), unlimited());
+        let budget = Budget::new(Duration::ZERO);
+        let region = |at| Some(at..at + PAGE);
+        let (threads, _) = super::of_this_process(program(&stack), &mut pages, budget, region);
+        let own: Vec<_> = threads.iter().filter(|it| it.is_own).collect();
+        assert_eq!(own.len(), 1);
+        assert_eq!(own[0].stack.start, slot);
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use framehop::{FrameAddress, UnwindRegsNative, Unwinder};
 use gpu_leak_holders::{ReturnAddresses, WaitingThread};
 
+use super::thread::StackWords;
 use super::{caches, modules};
 
 /// Stands for an unknown frame pointer. This value is not on any stack.
@@ -34,8 +35,9 @@ pub(in crate::capture::unwind) fn walk(
 ) -> ReturnAddresses {
     let mut walked = ReturnAddresses::default();
     modules::refresh();
-    // The search runs on a separate stack, which is large enough.
-    let (Some(modules), Some(caches)) = (modules::current(), caches::borrow(usize::MAX)) else {
+    // The search runs on the stack of the check's thread, which may be small.
+    let room = StackWords::above((&raw const walked).addr()).map_or(0, |stack| stack.room);
+    let (Some(modules), Some(caches)) = (modules::current(), caches::borrow(room)) else {
         return walked;
     };
     let mut walk = Walk {
