@@ -12,6 +12,22 @@ use crate::table::{Held, Named, Row};
 /// The number of locations in a finding that a reader is assumed to look at.
 const MOST_LOCATIONS: usize = 12;
 
+/// The columns and rows of a usual terminal.
+const SCREEN: (usize, usize) = (80, 24);
+/// Programs with a report that fits on a screen, together with the panic message.
+const ON_ONE_SCREEN: &[&str] = &[
+    "aside::collections::shapes",
+    "aside::flow::record",
+    "aside::ownership::batch",
+    "aside::sharing::display",
+    "aside::sharing::menu",
+    "containers::metrics",
+    "counting::shared",
+    "handles::recorder",
+    "sharing::scene",
+    "statics::document",
+];
+
 /// The source files of the programs, by module.
 const SOURCES: &[(&str, &str)] = &[
     ("aside::collections", include_str!("aside/collections.rs")),
@@ -49,6 +65,25 @@ pub(crate) fn assert_as_in(row: &Row) {
         assert_true(finding, row, &story);
     }
     assert_eq!(named(&checked, row), row.named, "{story}");
+    if ON_ONE_SCREEN.contains(&row.program) {
+        assert!(rows(&checked.child.stderr) <= SCREEN.1, "{story}");
+    }
+}
+
+/// Returns the number of rows on a screen from the panic message to the end of the report.
+fn rows(printed: &str) -> usize {
+    let lines = printed
+        .lines()
+        .skip_while(|line| !line.starts_with("thread '"));
+    let mut is_over = false;
+    let lines = lines.take_while(|line| {
+        let is_part = !is_over;
+        is_over = line.starts_with("again: ");
+        is_part
+    });
+    lines
+        .map(|line| line.chars().count().div_ceil(SCREEN.0).max(1))
+        .sum()
 }
 
 fn run(row: &Row) -> Checked {
@@ -124,12 +159,12 @@ fn named(checked: &Checked, row: &Row) -> Named {
     for finding in &checked.report().findings {
         let block = block(&checked.child.stderr, finding, &mut before);
         let mut locations = locations(block);
-        if let Some(frame) = finding.shown_site().user_frame() {
+        if let Some((frame, _)) = finding.shown_frames() {
             // The finding's own line is printed without its function.
-            let line = frame.file.clone().zip(frame.line);
+            let line = frame.file.zip(frame.line);
             let itself = locations.iter_mut().find(|location| location.line == line);
             let itself = itself.expect("the finding's line is printed");
-            itself.function.clone_from(&frame.function);
+            itself.function = frame.function;
         }
         for location in locations.iter().take(MOST_LOCATIONS) {
             if location.line.as_ref() == Some(&mistake) {

@@ -201,7 +201,7 @@ fn the_place_where_a_leak_s_owner_was_freed_is_named() {
         "{}",
         checked.story()
     );
-    let help = "help: free it before its owner is dropped or cleared in planted::discard (";
+    let help = "help: free it before planted::discard (";
     assert!(checked.child.stderr.contains(help), "{}", checked.story());
 }
 

@@ -91,9 +91,7 @@ fn a_free_of_a_wrong_address_came_after_the_allocation() {
         assert_eq!(checked.report().status, leaked, "{}", checked.story());
         let story = checked.story();
         let note = story.contains("passed an address 8 bytes past the start of the allocation");
-        let free = format!("reused_addresses::{test} (");
-        let help = "help: free the address that the allocation returned: ";
-        let help = story.contains(&(help.to_owned() + &free));
+        let help = story.contains("help: free the address that the allocation returned, ");
         (note, help)
     };
     assert_eq!(says("frees_a_wrong_address"), (true, true));

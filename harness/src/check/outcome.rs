@@ -128,11 +128,9 @@ pub(crate) fn fail_at(subject: &Subject, headline: impl Into<String>, story: &st
     // The text is moved rather than copied, because `assertion` recognises the panic by the address
     // of the text.
     let headline: String = headline.into();
-    let at = format!("{}:{}:{}", subject.file, subject.line, subject.column);
-    text::tell(&format!(
-        "\nthread '{}' panicked at {at}: {headline}\n\n{story}",
-        subject.test
-    ));
+    let at = (subject.file.as_str(), subject.line, subject.column);
+    let message = text::panic_message(&subject.test, at, &headline);
+    text::tell(&format!("{message}\n{story}"));
     resume_unwind(Box::new(headline))
 }
 

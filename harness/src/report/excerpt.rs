@@ -5,10 +5,15 @@ use std::fmt::{self, Write};
 
 use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
+use super::page::{COLUMNS, Page};
 use super::style::Rendering;
 
 /// The largest number of characters of a line that are shown.
 const WIDEST: usize = 100;
+/// How many characters fit on a screen after the number of a line.
+const BESIDE_NUMBER: usize = COLUMNS - "12345 | ".len();
+/// How many spaces of the indentation that the lines of a passage share are shown.
+const INDENTATION: usize = 4;
 /// How many characters are kept after the marked range if the beginning of the line is cut off.
 const BEHIND_MARK: usize = 20;
 /// Lines of a source file, which are written below their location.
@@ -21,6 +26,8 @@ pub(super) struct Excerpt<'a> {
     pub(super) label: Option<String>,
     /// The last line to show; `None` if only the line of the frame is shown.
     pub(super) until: Option<u32>,
+    /// Whether the last line is as important as that of the frame.
+    pub(super) ends_there: bool,
 }
 
 /// The lines that have already been written for a finding, by file and number.
@@ -28,12 +35,7 @@ pub(super) type Shown = BTreeSet<(String, u32)>;
 
 impl Excerpt<'_> {
     /// Writes the lines that are not yet in `shown`.
-    pub(super) fn write(
-        &self,
-        how: &Rendering,
-        shown: &mut Shown,
-        out: &mut dyn Write,
-    ) -> fmt::Result {
+    pub(super) fn write(&self, how: &Rendering, shown: &mut Shown, out: &mut Page) -> fmt::Result {
         let (blue, red) = (how.style.frame(), how.style.mark());
         let file = self.frame.file.as_deref().unwrap_or_default();
         let first = self.frame.line.unwrap_or(0);
@@ -49,31 +51,52 @@ impl Excerpt<'_> {
         if let (Some(label), None) = (&self.label, lines.iter().find(|(at, _)| *at == first)) {
             writeln!(out, "{blue}      |{blue:#} {red}{label}{red:#}")?;
         }
+        let indentation = indentation(&lines);
         for (number, text) in lines {
             let label = self.label.as_ref().filter(|_| number == first);
-            if !shown.insert((file.to_owned(), number)) && label.is_none() {
+            // The end of a block, where its variables are dropped, says nothing by itself.
+            let is_bare = !text.contains(char::is_alphanumeric);
+            if label.is_none() && (!shown.insert((file.to_owned(), number)) || is_bare) {
                 continue;
             }
             let column = self.frame.column.filter(|_| label.is_some());
-            let marked = Marked::new(&text, column, self.frame.language);
-            writeln!(out, "{blue}{number:>5} |{blue:#} {}", marked.text)?;
-            let Some(label) = label else { continue };
+            let column = column.map(|it| it.saturating_sub(indentation as u32));
+            let marked = Marked::new(&text[indentation..], column, self.frame.language);
+            let line = format_args!("{blue}{number:>5} |{blue:#} {}", marked.text);
+            let Some(label) = label else {
+                let end = if self.ends_there { *all.end() } else { first };
+                match number.abs_diff(first).min(number.abs_diff(end)) {
+                    0 => writeln!(out, "{line}")?,
+                    distance => out.write_optional(distance, line)?,
+                }
+                continue;
+            };
+            writeln!(out, "{line}")?;
             let empty = " ".repeat(number.to_string().len());
             let edited = match how.sources.is_edited(file) {
                 true => " (the file changed after the build)",
                 false => "",
             };
-            let mark = "^".repeat(marked.length);
+            let label = format!("{label}{edited}");
+            let mark = "^".repeat(marked.mark_beside(&label));
             let gap = if marked.length == 0 { "" } else { " " };
             writeln!(
                 out,
-                "{blue}{empty:>5} |{blue:#} {}{red}{mark}{gap}{label}{edited}{red:#}",
+                "{blue}{empty:>5} |{blue:#} {}{red}{mark}{gap}{label}{red:#}",
                 " ".repeat(marked.start),
             )?;
         }
         shown.extend(all.map(|line| (file.to_owned(), line)));
         Ok(())
     }
+}
+
+/// Returns how many bytes are cut off at the beginning of each of these lines, because all of them
+/// are indented.
+fn indentation(lines: &[(u32, String)]) -> usize {
+    let lines = lines.iter().map(|(_, text)| text.as_str());
+    let of = |text: &str| text.bytes().take_while(|byte| *byte == b' ').count();
+    lines.map(of).min().unwrap_or(0).saturating_sub(INDENTATION)
 }
 
 /// Returns the length in bytes of the path at the beginning of `text`, such as `sys::cuMemAlloc_v2`
@@ -127,6 +150,16 @@ impl Marked {
         // At the end of the line, a marker would point at nothing.
         let start = if word.is_empty() { 0 } else { before.len() };
         Self::cut([before, word.clone(), after].concat(), start, word.len())
+    }
+
+    /// Returns the length of the mark. A long mark is shortened if `label`, which follows it, then
+    /// fits.
+    fn mark_beside(&self, label: &str) -> usize {
+        let room = BESIDE_NUMBER.saturating_sub(self.start + label.chars().count() + 1);
+        match room {
+            0 => self.length,
+            room => self.length.min(room),
+        }
     }
 
     /// Shortens the line to the width without cutting off the beginning of the marked range.

@@ -5,14 +5,15 @@ use std::fmt::{self, Write};
 
 use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedFree, Finding, FindingKind, Frame, Left, Library,
-    Outlived, PassageKind, Report, Reusable, Share, Sibling, Site, When, verbs,
+    Outlived, Passage, PassageKind, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
 use gpu_leak_core::report::{begins_in_test, full};
 
 use super::escape;
 use super::excerpt::{Excerpt, Shown};
 use super::held_by::{ended_in, held_by};
-use super::places::in_file;
+use super::page::{COLUMNS, Page};
+use super::places::{file_name, in_file};
 use super::style::Rendering;
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity, with_size};
@@ -28,7 +29,7 @@ pub(super) fn write(
     finding: &Finding,
     report: &Report,
     how: &Rendering,
-    out: &mut dyn Write,
+    out: &mut Page,
 ) -> fmt::Result {
     let colour = how.style.status(CheckStatus::Found(finding.kind));
     let strong = how.style.strong();
@@ -44,7 +45,7 @@ pub(super) fn write(
     if let Some((frame, wrapper)) = &finding.shown_frames() {
         file = frame.file.clone();
         let mut shown = Shown::new();
-        let through = wrapper.map_or_else(String::new, |it| format!(" through {}", full(it)));
+        let through = wrapper.map_or_else(String::new, |it| through(frame, it));
         let caller = site.caller_of_wrapper().filter(|_| wrapper.is_none());
         let passages: Vec<_> = finding.shown_passages().collect();
         // Passages that begin at one of these lines are shown together with that line.
@@ -65,6 +66,7 @@ pub(super) fn write(
                 heading: full(frame) + &through,
                 label: Some(label),
                 until: until.filter(|_| !passages.is_empty()),
+                ends_there: from_it.is_some_and(|it| ends_at_free(it)),
             }
         });
         let passages = passages.iter().copied().map(|it| Excerpt {
@@ -77,6 +79,7 @@ pub(super) fn write(
             ),
             label: None,
             until: Some(it.until),
+            ends_there: ends_at_free(it),
         });
         for excerpt in own.chain(passages) {
             excerpt.write(how, &mut shown, out)?;
@@ -85,34 +88,32 @@ pub(super) fn write(
         let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
         write_details([("place", unknown)], how, out)?;
     }
-    // The quoted source line is more informative, and its file need not be named again.
-    let is_short = finding.when.is_some_and(|when| when.of <= FEW_CALLS);
-    let quotes = |what| finding.shown_passages().any(|it| it.what == what);
-    let is_quoted = |label| match label {
-        "was in" => quotes(PassageKind::DropsHolder) || quotes(PassageKind::FreesInside),
-        "others" => {
-            let [others] = &finding.siblings[..] else {
-                return false;
-            };
-            let is_of = |part: &str| {
-                let mut passages = finding.shown_passages();
-                passages.any(|it| name(&it.frame.shown()) == name(part))
-            };
-            let mut ways = others.freed_at.split(" ← ");
-            quotes(PassageKind::Freed)
-                && others.allocated_from.is_none()
-                && ways.all(|part| begins_in_test(part) || is_of(part))
-        }
-        "when" => is_short && finding.shown_passages().next().is_some(),
-        _ => false,
-    };
-    let details = details(finding, &report.test).into_iter();
-    let details = details.filter(|(label, _)| !is_quoted(*label));
+    let details = lines(finding, &report.test, true).into_iter();
     write_details(
         details.map(|(label, text)| (label, in_file(&text, file.as_deref()))),
         how,
         out,
     )
+}
+
+/// Whether the last line of a passage led to a free.
+fn ends_at_free(passage: &Passage) -> bool {
+    let ends = [PassageKind::ToFree, PassageKind::ToCallOfFree];
+    ends.contains(&passage.what)
+}
+
+/// Returns a text such as ` through src/gpu/alloc.rs:20:9`, which follows the line of `frame`. If
+/// there is no room for it, names only the file, not its directory.
+fn through(frame: &Frame, wrapper: &Frame) -> String {
+    let text = format!(" through {}", full(wrapper));
+    let room = COLUMNS - "  --> ".len();
+    let is_short = full(frame).chars().count() + text.chars().count() <= room;
+    match (&wrapper.file, wrapper.line) {
+        (Some(file), Some(line)) if !is_short => {
+            format!(" through {}:{line}", escape::name(file_name(file)))
+        }
+        _ => text,
+    }
 }
 
 /// Returns the function in the description of a place, such as `Pool::new (src/a.rs:12)`.
@@ -134,10 +135,26 @@ pub fn at_its_line(finding: &Finding) -> String {
 /// called `the test`.
 #[must_use]
 pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
+    lines(finding, test, false)
+}
+
+/// Like [`details`]. If the passages are shown as well, what they say is not repeated.
+fn lines(finding: &Finding, test: &str, with_passages: bool) -> Vec<(&'static str, String)> {
+    let quotes = |what| with_passages && finding.shown_passages().any(|it| it.what == what);
     let site = finding.shown_site();
     let library = site.library.as_ref();
     let known = library.and_then(|library| library.known.as_ref());
-    let others = finding.siblings.iter();
+    let outlived = match quotes(PassageKind::DropsHolder) || quotes(PassageKind::FreesInside) {
+        true => &[][..],
+        false => &finding.outlived,
+    };
+    let others = match quotes(PassageKind::Freed) && is_sibling_quoted(finding) {
+        true => &[][..],
+        false => &finding.siblings,
+    };
+    let has_many_calls = finding.when.is_some_and(|when| when.of > FEW_CALLS);
+    let is_order_quoted =
+        with_passages && !has_many_calls && finding.shown_passages().next().is_some();
     let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
     let also = shares.skip(1);
     let also = also.map(|also| format!("{} at {}{}", share(also), also.at, allocated_by(also)));
@@ -152,25 +169,27 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
     let notes = allowed_by.chain(ended.map(ended_in));
     let notes = notes.chain(finding.notes.iter().cloned());
-    let held = held
-        .into_iter()
-        .chain(held_by(finding).filter(|_| ended.is_none()));
+    let holders = held_by(finding).filter(|_| ended.is_none());
+    let held = held.into_iter().chain(holders);
     let lines: [(_, Vec<String>); 16] = [
         ("held by", held.collect()),
-        ("was in", finding.outlived.iter().map(outlived).collect()),
+        ("was in", outlived.iter().map(was_in).collect()),
         ("called by", Vec::from_iter(site.callers(test))),
         ("allocated", Vec::from_iter(allocated_at(finding, test))),
         (
             "others",
-            others.map(|others| sibling(others, finding)).collect(),
+            others.iter().map(|it| sibling(it, finding)).collect(),
         ),
-        ("with it", with_it(finding)),
+        ("with it", with_it(finding, quotes(PassageKind::Freed))),
         ("also", also.collect()),
         ("peak", Vec::from_iter(peak(finding))),
         ("reuse", reusable.collect()),
         ("thread", Vec::from_iter(thread)),
         ("order", Vec::from_iter(finding.order.clone())),
-        ("when", Vec::from_iter(when(finding))),
+        (
+            "when",
+            Vec::from_iter(when(finding).filter(|_| !is_order_quoted)),
+        ),
         ("rounds", Vec::from_iter(rounds(finding))),
         ("confirmed", Vec::from_iter(further_runs(finding))),
         ("known", Vec::from_iter(known.cloned())),
@@ -183,6 +202,19 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
         .collect()
 }
 
+/// Whether the passages show everything that the line about the only siblings would say.
+fn is_sibling_quoted(finding: &Finding) -> bool {
+    let [others] = &finding.siblings[..] else {
+        return false;
+    };
+    let is_of = |part: &str| {
+        let mut passages = finding.shown_passages();
+        passages.any(|it| name(&it.frame.shown()) == name(part))
+    };
+    let mut ways = others.freed_at.split(" ← ");
+    others.allocated_from.is_none() && ways.all(|part| begins_in_test(part) || is_of(part))
+}
+
 /// Returns where the resource of a failed free was allocated.
 fn allocated_at(finding: &Finding, test: &str) -> Option<String> {
     finding.failed.as_ref().and(finding.site.user_frame())?;
@@ -193,7 +225,7 @@ fn allocated_at(finding: &Finding, test: &str) -> Option<String> {
 
 /// Returns a text such as `a heap block that was allocated in Cache::new (src/cache.rs:20) and
 /// freed in Cache::evict (src/cache.rs:37)`.
-fn outlived(block: &Outlived) -> String {
+fn was_in(block: &Outlived) -> String {
     let allocated = block.allocated_in.as_ref();
     let allocated = allocated.map_or_else(String::new, |at| format!("allocated in {at} and "));
     format!(
@@ -285,18 +317,27 @@ pub(super) const fn were(number: u64) -> &'static str {
 }
 
 /// Returns sentences about other leaked resources that the same calls created, and about others
-/// that the same function created.
-fn with_it(finding: &Finding) -> Vec<String> {
+/// that the same function created. `is_free_quoted` says whether a passage shows where the latter
+/// were freed.
+fn with_it(finding: &Finding, is_free_quoted: bool) -> Vec<String> {
     let left = finding.consequences.iter();
     let left = left.map(|it| format!("{}, which the same calls created", it.what()));
-    left.chain(finding.companions.iter().map(companion))
-        .collect()
+    let others = finding.companions.iter();
+    let others = others.map(|it| companion(it, is_free_quoted && finding.siblings.is_empty()));
+    left.chain(others).collect()
 }
 
 /// Returns a text such as `1 stream, which Texture::new (src/a.rs:20) also created, was destroyed
 /// in Texture::drop (src/a.rs:31)`.
-fn companion(other: &Companion) -> String {
+fn companion(other: &Companion, is_free_quoted: bool) -> String {
     let (created, freed) = verbs(other.resource);
+    if is_free_quoted {
+        return format!(
+            "{}, which {} also {created}",
+            other.what(),
+            other.created_in
+        );
+    }
     format!(
         "{}, which {} also {created}, {} {freed} in {}",
         other.what(),

@@ -12,8 +12,6 @@ use gpu_leak_core::report::begins_in_test;
 
 /// The largest number of different remedies in a report for findings of one kind.
 const MOST_REMEDIES: usize = 3;
-/// The largest number of callers of a free that a remedy names.
-const MOST_CALLERS: usize = 2;
 
 /// Returns the advice for a report: one or two sentences for the reason why it is inconclusive, if
 /// it is, and for each kind of finding, worst first.
@@ -38,11 +36,11 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
             "free the new allocations, or raise the limits of the entry at {entry} with `cargo gpu-leak allow --write`"
         )];
     }
-    let findings = report.findings.iter();
-    let findings = findings.filter(|it| it.kind == kind && !it.is_consequence);
-    let one = total(findings.clone().map(|it| it.count)) == 1;
+    let of_kind = report.findings.iter();
+    let of_kind = of_kind.filter(|it| it.kind == kind && !it.is_consequence);
+    let one = total(of_kind.clone().map(|it| it.count)) == 1;
     let mut remedies: Vec<String> = Vec::new();
-    for finding in findings {
+    for finding in of_kind.clone() {
         let remedy = of_its_cause(finding, report, one);
         let remedy = remedy.unwrap_or_else(|| in_general(kind, report, one));
         if !remedies.contains(&remedy) {
@@ -52,6 +50,13 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     if remedies.len() > MOST_REMEDIES {
         remedies = vec![in_general(kind, report, one)];
     }
+    // A cycle and a free of a wrong address are mistakes in any case.
+    let is_mistake = |finding: &Finding| {
+        let is_cycle = finding.enclosing.as_ref().is_some_and(|it| it.is_cycle);
+        let mut passages = finding.shown_passages();
+        is_cycle || passages.any(|it| it.what == PassageKind::FreesInside)
+    };
+    let are_mistakes = of_kind.clone().all(is_mistake);
     let stay = if one { "it is" } else { "they are" };
     if let Some(last) = remedies.last_mut() {
         *last += python(report, kind);
@@ -61,9 +66,9 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
             "if {stay} meant to stay: `cargo gpu-leak allow --write --reason \"why it may stay\"` \
              allows the leaks of this run"
         )),
-        (false, Some(options)) if kind == FindingKind::Leaked => remedies.push(format!(
-            "if {stay} meant to stay: #[gpu_leak_check({options})]"
-        )),
+        (false, Some(options)) if kind == FindingKind::Leaked && !are_mistakes => remedies.push(
+            format!("if {stay} meant to stay: #[gpu_leak_check({options})]"),
+        ),
         _ => {}
     }
     remedies
@@ -83,11 +88,8 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         false => ("the test ends", " in each round"),
     };
     let mut passages = finding.shown_passages();
-    if let Some(free) = passages.find(|it| it.what == PassageKind::FreesInside) {
-        return Some(format!(
-            "free the address that the allocation returned: {} passes a different one",
-            free.frame.shown()
-        ));
+    if passages.any(|it| it.what == PassageKind::FreesInside) {
+        return Some("free the address that the allocation returned, not one inside it".to_owned());
     }
     let roots = finding.holders.iter().flatten().map(|holder| &holder.root);
     if let Some(started) = roots.clone().find_map(|root| root.started_in.as_ref()) {
@@ -139,29 +141,32 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
                 innermost(&owner.freed_at)
             ),
             None => format!(
-                "find out why {these} did not reach {at}, where others were {freed}: perhaps removed, overwritten or \
-                 skipped before that, or created one time too many"
+                "find out why {these} did not reach {at}, where others were {freed}: perhaps removed, \
+                 overwritten or skipped before that, or created one time too many"
             ),
         })
     };
     let dropped = || {
         Some(format!(
-            "free {it} before {} owner is dropped or cleared in {}",
-            if one { "its" } else { "their" },
-            nearest(&owner?.freed_at)
+            "free {it} before {} drops or clears {} owner",
+            nearest(&owner?.freed_at),
+            if one { "its" } else { "their" }
         ))
     };
     let companion = || {
         let other = finding.companions.first()?;
         let (created, freed) = verbs(other.resource);
-        let (count, at) = (other.count, nearest(&other.freed_at));
-        let other = other.what();
-        Some(format!(
-            "free {it} in the same place as {other}, which {} {created} with {it} and {} {freed} in \
-             {at}",
-            were(count),
-            were(count)
-        ))
+        let at = nearest(&other.freed_at);
+        let mut passages = finding.shown_passages();
+        let is_quoted = passages.any(|it| it.what == PassageKind::Freed);
+        Some(match is_quoted {
+            true => format!("free {it} in {} as well", innermost(&at)),
+            false => format!(
+                "free {it} where {}, {created} with {it}, {} {freed}: in {at}",
+                other.what(),
+                were(other.count)
+            ),
+        })
     };
     let failed = || {
         let mut findings = report.findings.iter();
@@ -191,13 +196,14 @@ fn innermost(callers: &str) -> &str {
     callers.split(" ← ").next().unwrap_or_default()
 }
 
-/// Returns the innermost part of a chain of callers.
+/// Returns the innermost part of a chain of callers. A caller that is the test explains nothing.
 fn nearest(callers: &str) -> String {
-    callers
-        .split(" ← ")
-        .take(MOST_CALLERS)
-        .collect::<Vec<_>>()
-        .join(" ← ")
+    let mut parts = callers.split(" ← ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    match parts.next().filter(|it| !begins_in_test(it)) {
+        Some(caller) => format!("{first} ← {caller}"),
+        None => first,
+    }
 }
 
 /// Returns what to do if no cause is known.

@@ -17,6 +17,7 @@ mod held_by;
 mod help;
 mod interleave;
 mod owner;
+mod page;
 mod peak;
 mod places;
 mod run_directory;

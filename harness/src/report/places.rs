@@ -9,6 +9,18 @@ pub(super) fn in_file(text: &str, file: Option<&str>) -> String {
     }
 }
 
+/// Returns the name of a file, after that of its directory if many files have this name.
+pub(super) fn file_name(file: &str) -> &str {
+    let (directories, name) = file.rsplit_once('/').unwrap_or(("", file));
+    match name {
+        "lib.rs" | "main.rs" | "mod.rs" => {
+            let directory = directories.rsplit('/').next().unwrap_or_default();
+            &file[directories.len() - directory.len()..]
+        }
+        name => name,
+    }
+}
+
 /// If all places in `text` are in one file, names that file only once, or not at all if it is
 /// `known`. For example, `Pool::new (src/a.rs:12) ← run (src/a.rs:40)` becomes
 /// `Pool::new (src/a.rs:12) ← run (:40)`. If the places are in several files, returns the text
@@ -33,7 +45,15 @@ pub(super) fn with_one_file_once(text: &str, known: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{in_file, with_one_file_once};
+    use super::{file_name, in_file, with_one_file_once};
+
+    #[test]
+    fn a_file_that_is_named_as_many_others_is_named_with_its_directory() {
+        assert_eq!(file_name("src/gpu/alloc.rs"), "alloc.rs");
+        assert_eq!(file_name("src/gpu/mod.rs"), "gpu/mod.rs");
+        assert_eq!(file_name("alloc.rs"), "alloc.rs");
+        assert_eq!(file_name("lib.rs"), "lib.rs");
+    }
 
     #[test]
     fn a_place_in_the_file_of_the_line_has_only_its_line() {

@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 
 use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
 use super::escape;
+use super::page::Page;
 use super::peak::peak_lines;
 use super::places::with_one_file_once;
 pub use super::style::Rendering;
@@ -27,10 +28,23 @@ const LONG_WAIT: u64 = 1000;
 /// ```
 #[must_use]
 pub fn to_string(report: &Report, how: &Rendering) -> String {
-    let mut text = String::new();
+    let mut page = Page::default();
     // Writing to a string cannot fail.
-    let _ = render(report, how, &mut text);
-    text
+    let _ = write(report, how, &mut page);
+    let mistakes = report.findings.iter().filter(|it| !it.is_consequence);
+    match mistakes.count() {
+        1 => {
+            let at = (report.file.as_str(), report.line, report.column);
+            page.fitted(&panic_message(&report.test, at, &headline(report)))
+        }
+        _ => page.whole(),
+    }
+}
+
+/// Returns what a panic of the test that is at this file, line and column would print.
+pub(crate) fn panic_message(test: &str, at: (&str, u32, u32), headline: &str) -> String {
+    let (file, line, column) = at;
+    format!("\nthread '{test}' panicked at {file}:{line}:{column}: {headline}\n")
 }
 
 /// Prints to standard error, where the test's output is expected.
@@ -52,11 +66,7 @@ pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
 
 /// Writes `report`: the reason why it is inconclusive, its findings, one table for each device, and
 /// what to do.
-///
-/// # Errors
-///
-/// Returns an error if writing to `out` fails.
-pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
+fn write(report: &Report, how: &Rendering, out: &mut Page) -> fmt::Result {
     if report.findings.is_empty() || report.reason.is_some() {
         write_status(report, how, out)?;
         if !report.findings.is_empty() {

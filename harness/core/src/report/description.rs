@@ -109,17 +109,15 @@ impl Finding {
     pub fn says(&self, passage: &Passage) -> String {
         let (created, freed) = self.verbs();
         let companion = self.companions.first();
-        let (of, were, freed) = match companion.filter(|_| self.siblings.is_empty()) {
-            Some(other) => (
-                "what was created together with it",
-                "was",
-                verbs(other.resource).1,
-            ),
-            None => ("others", "were", freed),
+        let (others, count_of_others, freed) = match companion.filter(|_| self.siblings.is_empty())
+        {
+            Some(other) => (other.what(), other.count, verbs(other.resource).1),
+            None => ("others".to_owned(), 2, freed),
         };
+        let were = if count_of_others == 1 { "was" } else { "were" };
         match passage.what {
             PassageKind::ToFree | PassageKind::ToCallOfFree => {
-                format!("calls both the code that {created} it and the code that {freed} {of}")
+                format!("{created} it here, and {freed} {others}")
             }
             PassageKind::Freed => match &self.siblings[..] {
                 [Sibling { count: 1, .. }] => format!("for comparison: another was {freed} here"),
@@ -127,12 +125,11 @@ impl Finding {
                     "for comparison: {} others were {freed} here",
                     count(others.count)
                 ),
-                _ => format!("for comparison: {of} {were} {freed} here"),
+                [] => format!("{others} {were} {freed} here"),
+                _ => format!("for comparison: {others} {were} {freed} here"),
             },
-            PassageKind::LedToFree => format!("led to the call that {freed} {of}"),
-            PassageKind::FreesInside => {
-                "frees a different address from the one that the allocation returned".to_owned()
-            }
+            PassageKind::LedToFree => format!("led to the call that {freed} {others}"),
+            PassageKind::FreesInside => "frees an address inside it, not its start".to_owned(),
             PassageKind::Called => "called from here".to_owned(),
             PassageKind::Later => format!("another one was later {created} from here"),
             PassageKind::UsesHolder => "the static is used here".to_owned(),
