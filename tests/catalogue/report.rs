@@ -184,7 +184,7 @@ fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a s
         true => printed,
         false => *before,
     };
-    let head = format!("{}: {}\n", finding.kind.name(), finding.what());
+    let head = format!("{}: {}", finding.kind.name(), finding.what());
     let (_, block) = rest.split_once(&head).expect("each finding is printed");
     let (block, after) = block.split_once("\n\n").expect("a table follows");
     *before = after;

@@ -195,7 +195,7 @@ fn the_place_where_a_leak_s_owner_was_freed_is_named() {
     for function in ["discard", "discarded_with_its_box"] {
         assert!(is_in(&places, function), "{}", checked.story());
     }
-    let reported = "): its owner was dropped or cleared here\n";
+    let reported = "): what held it was dropped or cleared here\n";
     assert!(
         checked.child.stderr.contains(reported),
         "{}",

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
+use gpu_leak_core::judge::LINES_AFTER;
+
 use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
-use super::page::{COLUMNS, Page};
+use super::page::Page;
 use super::style::Rendering;
 
 /// The largest number of characters of a line that are shown.
 const WIDEST: usize = 100;
-/// How many characters fit on a screen after the number of a line.
-const BESIDE_NUMBER: usize = COLUMNS - "12345 | ".len();
 /// How many spaces of the indentation that the lines of a passage share are shown.
 const INDENTATION: usize = 4;
 /// How many characters are kept after the marked range if the beginning of the line is cut off.
@@ -51,6 +51,7 @@ impl Excerpt<'_> {
         if let (Some(label), None) = (&self.label, lines.iter().find(|(at, _)| *at == first)) {
             writeln!(out, "{blue}      |{blue:#} {red}{label}{red:#}")?;
         }
+        out.begin_passage();
         let indentation = indentation(&lines);
         for (number, text) in lines {
             let label = self.label.as_ref().filter(|_| number == first);
@@ -62,27 +63,23 @@ impl Excerpt<'_> {
             let column = self.frame.column.filter(|_| label.is_some());
             let column = column.map(|it| it.saturating_sub(indentation as u32));
             let marked = Marked::new(&text[indentation..], column, self.frame.language);
-            let line = format_args!("{blue}{number:>5} |{blue:#} {}", marked.text);
-            let Some(label) = label else {
-                let end = if self.ends_there { *all.end() } else { first };
-                match number.abs_diff(first).min(number.abs_diff(end)) {
-                    0 => writeln!(out, "{line}")?,
-                    distance => out.write_optional(distance, line)?,
-                }
-                continue;
-            };
-            writeln!(out, "{line}")?;
+            let end = if self.ends_there { *all.end() } else { first };
+            // What comes after a call says more than what comes before it.
+            let before = first.saturating_sub(number) * LINES_AFTER;
+            let after = number.saturating_sub(first).min(number.abs_diff(end));
+            let distance = before.max(after);
+            out.write_source(number, blue, distance, marked.text);
+            let Some(label) = label else { continue };
             let empty = " ".repeat(number.to_string().len());
             let edited = match how.sources.is_edited(file) {
                 true => " (the file changed after the build)",
                 false => "",
             };
-            let label = format!("{label}{edited}");
-            let mark = "^".repeat(marked.mark_beside(&label));
+            let mark = "^".repeat(marked.length);
             let gap = if marked.length == 0 { "" } else { " " };
             writeln!(
                 out,
-                "{blue}{empty:>5} |{blue:#} {}{red}{mark}{gap}{label}{red:#}",
+                "{blue}{empty:>5} |{blue:#} {}{red}{mark}{gap}{label}{edited}{red:#}",
                 " ".repeat(marked.start),
             )?;
         }
@@ -150,16 +147,6 @@ impl Marked {
         // At the end of the line, a marker would point at nothing.
         let start = if word.is_empty() { 0 } else { before.len() };
         Self::cut([before, word.clone(), after].concat(), start, word.len())
-    }
-
-    /// Returns the length of the mark. A long mark is shortened if `label`, which follows it, then
-    /// fits.
-    fn mark_beside(&self, label: &str) -> usize {
-        let room = BESIDE_NUMBER.saturating_sub(self.start + label.chars().count() + 1);
-        match room {
-            0 => self.length,
-            room => self.length.min(room),
-        }
     }
 
     /// Shortens the line to the width without cutting off the beginning of the marked range.

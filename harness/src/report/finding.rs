@@ -12,7 +12,7 @@ use gpu_leak_core::report::{begins_in_test, full};
 use super::escape;
 use super::excerpt::{Excerpt, Shown};
 use super::held_by::{ended_in, held_by};
-use super::page::{COLUMNS, Page};
+use super::page::Page;
 use super::places::{file_name, in_file};
 use super::style::Rendering;
 use crate::ledger::Place;
@@ -35,6 +35,9 @@ pub(super) fn write(
     let strong = how.style.strong();
     write!(out, "{colour}{}{colour:#}", finding.kind.name())?;
     write!(out, "{strong}: {}", finding.what())?;
+    if finding.ended.is_some() {
+        write!(out, ", until its context ended")?;
+    }
     if finding.place != Place::HOST && devices(report) > 1 {
         write!(out, ", on {}", escape::name(&finding.place.to_string()))?;
     }
@@ -45,7 +48,7 @@ pub(super) fn write(
     if let Some((frame, wrapper)) = &finding.shown_frames() {
         file = frame.file.clone();
         let mut shown = Shown::new();
-        let through = wrapper.map_or_else(String::new, |it| through(frame, it));
+        let through = wrapper.map_or_else(String::new, through);
         let caller = site.caller_of_wrapper().filter(|_| wrapper.is_none());
         let passages: Vec<_> = finding.shown_passages().collect();
         // Passages that begin at one of these lines are shown together with that line.
@@ -102,17 +105,11 @@ fn ends_at_free(passage: &Passage) -> bool {
     ends.contains(&passage.what)
 }
 
-/// Returns a text such as ` through src/gpu/alloc.rs:20:9`, which follows the line of `frame`. If
-/// there is no room for it, names only the file, not its directory.
-fn through(frame: &Frame, wrapper: &Frame) -> String {
-    let text = format!(" through {}", full(wrapper));
-    let room = COLUMNS - "  --> ".len();
-    let is_short = full(frame).chars().count() + text.chars().count() <= room;
+/// Returns a text such as ` through alloc.rs:20`.
+fn through(wrapper: &Frame) -> String {
     match (&wrapper.file, wrapper.line) {
-        (Some(file), Some(line)) if !is_short => {
-            format!(" through {}:{line}", escape::name(file_name(file)))
-        }
-        _ => text,
+        (Some(file), Some(line)) => format!(" through {}:{line}", escape::name(file_name(file))),
+        _ => format!(" through {}", full(wrapper)),
     }
 }
 
@@ -175,6 +172,11 @@ fn lines(finding: &Finding, test: &str, with_passages: bool) -> Vec<(&'static st
         ("held by", held.collect()),
         ("was in", outlived.iter().map(was_in).collect()),
         ("called by", Vec::from_iter(site.callers(test))),
+        ("order", Vec::from_iter(finding.order.clone())),
+        (
+            "when",
+            Vec::from_iter(when(finding).filter(|_| !is_order_quoted)),
+        ),
         ("allocated", Vec::from_iter(allocated_at(finding, test))),
         (
             "others",
@@ -185,11 +187,6 @@ fn lines(finding: &Finding, test: &str, with_passages: bool) -> Vec<(&'static st
         ("peak", Vec::from_iter(peak(finding))),
         ("reuse", reusable.collect()),
         ("thread", Vec::from_iter(thread)),
-        ("order", Vec::from_iter(finding.order.clone())),
-        (
-            "when",
-            Vec::from_iter(when(finding).filter(|_| !is_order_quoted)),
-        ),
         ("rounds", Vec::from_iter(rounds(finding))),
         ("confirmed", Vec::from_iter(further_runs(finding))),
         ("known", Vec::from_iter(known.cloned())),
@@ -278,7 +275,7 @@ fn allocated(finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let siblings = finding.siblings.iter();
     let by_these = match siblings.clone().any(|it| it.allocated_from.is_some()) {
-        true => " by the callers below",
+        true => ", called as below",
         false => "",
     };
     let allocated = times(finding.allocated.max(1));
@@ -477,7 +474,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
         _ if of >= 3 => format!("{what} in {runs} of {of} runs, including the last"),
         FindingKind::OverBudget => "the second run exceeded it too".to_owned(),
         FindingKind::Retained => format!("the second run kept {} more", exact_size(bytes)),
-        _ => format!("the second run left {} more", count(more)),
+        _ => format!("a second run of the test left {} more", count(more)),
     };
     Some(text + ": not one-time set-up")
 }

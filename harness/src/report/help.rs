@@ -13,9 +13,16 @@ use gpu_leak_core::report::begins_in_test;
 /// The largest number of different remedies in a report for findings of one kind.
 const MOST_REMEDIES: usize = 3;
 
-/// Returns the advice for a report: one or two sentences for the reason why it is inconclusive, if
-/// it is, and for each kind of finding, worst first.
+/// Returns the advice for a report: [`remedies`], and then what to do if a leak is meant to stay.
 pub fn help(report: &Report) -> Vec<String> {
+    let mut help = remedies(report);
+    help.extend(if_meant_to_stay(report));
+    help
+}
+
+/// Returns one or two sentences for the reason why a report is inconclusive, if it is, and for each
+/// kind of finding, worst first.
+pub(super) fn remedies(report: &Report) -> Vec<String> {
     let mut kinds: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
     kinds.sort();
     kinds.dedup();
@@ -27,6 +34,45 @@ pub fn help(report: &Report) -> Vec<String> {
     reason.chain(remedies).collect()
 }
 
+/// Returns how to allow the leaks; `None` if there are none, or if they are mistakes in any case.
+pub(super) fn if_meant_to_stay(report: &Report) -> Option<String> {
+    let kinds = match report.is_of_a_program() {
+        true => &[FindingKind::Leaked, FindingKind::Grew][..],
+        false => &[FindingKind::Leaked],
+    };
+    let left = || causes(report).filter(|it| kinds.contains(&it.kind));
+    let is_mistake = |finding: &Finding| {
+        let is_cycle = finding.enclosing.as_ref().is_some_and(|it| it.is_cycle);
+        let mut passages = finding.shown_passages();
+        is_cycle || passages.any(|it| it.what == PassageKind::FreesInside)
+    };
+    let exceeds = |finding: &Finding| finding.exceeds.is_some();
+    if left().all(is_mistake) || left().any(exceeds) {
+        return None;
+    }
+    let stay = match total(left().map(|it| it.count)) {
+        1 => "it is",
+        _ => "they are",
+    };
+    match report.is_of_a_program() {
+        true => Some(format!(
+            "if {stay} meant to stay: `cargo gpu-leak allow --write --reason \"why it may stay\"` \
+             allows the leaks of this run"
+        )),
+        false => {
+            let options = report.meant_to_stay.as_ref()?;
+            Some(format!(
+                "if {stay} meant to stay: #[gpu_leak_check({options})]"
+            ))
+        }
+    }
+}
+
+/// Returns the findings that are not consequences of others.
+fn causes(report: &Report) -> impl Iterator<Item = &Finding> {
+    report.findings.iter().filter(|it| !it.is_consequence)
+}
+
 /// Returns what to do about the resources in findings of this kind. The result is one sentence for
 /// all of these findings, or one sentence for each remedy.
 fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
@@ -36,11 +82,10 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
             "free the new allocations, or raise the limits of the entry at {entry} with `cargo gpu-leak allow --write`"
         )];
     }
-    let of_kind = report.findings.iter();
-    let of_kind = of_kind.filter(|it| it.kind == kind && !it.is_consequence);
-    let one = total(of_kind.clone().map(|it| it.count)) == 1;
+    let of_kind = || causes(report).filter(|it| it.kind == kind);
+    let one = total(of_kind().map(|it| it.count)) == 1;
     let mut remedies: Vec<String> = Vec::new();
-    for finding in of_kind.clone() {
+    for finding in of_kind() {
         let remedy = of_its_cause(finding, report, one);
         let remedy = remedy.unwrap_or_else(|| in_general(kind, report, one));
         if !remedies.contains(&remedy) {
@@ -50,26 +95,8 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     if remedies.len() > MOST_REMEDIES {
         remedies = vec![in_general(kind, report, one)];
     }
-    // A cycle and a free of a wrong address are mistakes in any case.
-    let is_mistake = |finding: &Finding| {
-        let is_cycle = finding.enclosing.as_ref().is_some_and(|it| it.is_cycle);
-        let mut passages = finding.shown_passages();
-        is_cycle || passages.any(|it| it.what == PassageKind::FreesInside)
-    };
-    let are_mistakes = of_kind.clone().all(is_mistake);
-    let stay = if one { "it is" } else { "they are" };
     if let Some(last) = remedies.last_mut() {
         *last += python(report, kind);
-    }
-    match (report.is_of_a_program(), &report.meant_to_stay) {
-        (true, _) => remedies.push(format!(
-            "if {stay} meant to stay: `cargo gpu-leak allow --write --reason \"why it may stay\"` \
-             allows the leaks of this run"
-        )),
-        (false, Some(options)) if kind == FindingKind::Leaked && !are_mistakes => remedies.push(
-            format!("if {stay} meant to stay: #[gpu_leak_check({options})]"),
-        ),
-        _ => {}
     }
     remedies
 }
@@ -141,16 +168,15 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
                 innermost(&owner.freed_at)
             ),
             None => format!(
-                "find out why {these} did not reach {at}, where others were {freed}: perhaps removed, \
-                 overwritten or skipped before that, or created one time too many"
+                "others were {freed} in {at}, but not {these}: look for a path without a free, for \
+                 code that removes or overwrites {it} before, or for one creation too many"
             ),
         })
     };
     let dropped = || {
         Some(format!(
-            "free {it} before {} drops or clears {} owner",
-            nearest(&owner?.freed_at),
-            if one { "its" } else { "their" }
+            "free {it} before {} drops or clears what holds {it}",
+            nearest(&owner?.freed_at)
         ))
     };
     let companion = || {
@@ -160,7 +186,12 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let mut passages = finding.shown_passages();
         let is_quoted = passages.any(|it| it.what == PassageKind::Freed);
         Some(match is_quoted {
-            true => format!("free {it} in {} as well", innermost(&at)),
+            true => format!(
+                "free {it} too where {} {} {freed}: {}",
+                other.what(),
+                were(other.count),
+                innermost(&at)
+            ),
             false => format!(
                 "free {it} where {}, {created} with {it}, {} {freed}: in {at}",
                 other.what(),

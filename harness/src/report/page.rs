@@ -1,20 +1,35 @@
-//! The text of a report, from which source lines are left out if the rest then fits on a screen.
+//! The text of a report, from which lines are left out if the rest then fits on a screen.
 
-use std::cmp::Reverse;
 use std::fmt::{self, Write};
-use std::ops::Range;
+
+use anstyle::Style;
 
 /// The number of columns of the usual terminal.
-pub(super) const COLUMNS: usize = 80;
+const COLUMNS: usize = 80;
 /// The number of rows of the usual terminal.
 const ROWS: usize = 24;
+/// The largest distance of a source line that is more useful than the advice for a leak that is
+/// meant to stay.
+const NEAR: u32 = 3;
 
-/// A text of which some lines may be left out.
+/// A text, and lines between its lines that may be left out.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     text: String,
-    /// The lines that may be left out, each with its distance from the line that it explains.
-    optional: Vec<(u32, Range<usize>)>,
+    lines: Vec<Line>,
+    passages: u32,
+}
+
+/// A line that may be left out, unless it is the most important one of its passage.
+#[derive(Debug)]
+struct Line {
+    /// Where the line belongs in the text.
+    at: usize,
+    /// The distance from the most important line; the farthest lines are left out first.
+    distance: u32,
+    /// The number of the passage and of the line, and their style; `None` for advice.
+    source: Option<(u32, u32, Style)>,
+    text: String,
 }
 
 impl Write for Page {
@@ -24,102 +39,182 @@ impl Write for Page {
 }
 
 impl Page {
-    /// Writes a line that may be left out. It is this far from the line that it explains.
-    pub(super) fn write_optional(
-        &mut self,
-        distance: u32,
-        line: fmt::Arguments<'_>,
-    ) -> fmt::Result {
-        let start = self.text.len();
-        writeln!(self, "{line}")?;
-        self.optional.push((distance, start..self.text.len()));
-        Ok(())
+    /// Begins a passage of source lines.
+    pub(super) fn begin_passage(&mut self) {
+        self.passages += 1;
+    }
+
+    /// Writes a source line with its number, which has this style. The line is this far from the
+    /// most important line of its passage.
+    pub(super) fn write_source(&mut self, number: u32, style: Style, distance: u32, text: String) {
+        self.lines.push(Line {
+            at: self.text.len(),
+            distance,
+            source: Some((self.passages, number, style)),
+            text,
+        });
+    }
+
+    /// Writes advice for a leak that is meant to stay.
+    pub(super) fn write_advice(&mut self, text: String) {
+        self.lines.push(Line {
+            at: self.text.len(),
+            distance: NEAR + 1,
+            source: None,
+            text,
+        });
     }
 
     /// Returns the whole text.
     pub(super) fn whole(self) -> String {
-        self.text
+        self.with(self.lines.iter())
     }
 
-    /// Returns the text without so many of its optional lines that it fits on a screen below the
-    /// text `above`; the farthest lines are left out first. If that is not enough, returns the
-    /// whole text, because the user must scroll anyway.
-    pub(super) fn fitted(mut self, above: &str) -> String {
-        let mut excess = (rows(above) + rows(&self.text)).saturating_sub(ROWS);
-        self.optional
-            .sort_by_key(|(distance, line)| (Reverse(*distance), Reverse(line.start)));
-        let mut left_out = Vec::new();
-        for (_, line) in self.optional {
-            if excess == 0 {
-                break;
-            }
-            excess = excess.saturating_sub(rows(&self.text[line.clone()]));
-            left_out.push(line);
+    /// Returns the text without so many of its lines that it fits on a screen below the text
+    /// `above`. If that is not possible, returns the whole text, because the user must scroll
+    /// anyway.
+    pub(super) fn fitted(self, above: &str) -> String {
+        let mut kept: Vec<_> = self.lines.iter().enumerate().collect();
+        kept.sort_by_key(|(at, line)| (line.distance, *at));
+        let of_lines: usize = self.lines.iter().map(Line::rows).sum();
+        let mut needed = rows(above) + rows(&self.text) + of_lines;
+        while needed > ROWS
+            && let Some((_, line)) = kept.pop_if(|(_, line)| line.distance != 0)
+        {
+            needed -= line.rows();
         }
-        if excess == 0 {
-            left_out.sort_by_key(|line| Reverse(line.start));
-            for line in left_out {
-                self.text.replace_range(line, "");
-            }
+        if needed > ROWS {
+            return self.whole();
         }
-        self.text
+        kept.sort_by_key(|(at, _)| *at);
+        self.with(kept.into_iter().map(|(_, line)| line))
+    }
+
+    /// Returns the text with these lines. An ellipsis before a number stands for source lines that
+    /// are left out before that line.
+    fn with<'a>(&'a self, lines: impl Iterator<Item = &'a Line>) -> String {
+        let mut text = String::with_capacity(self.text.len() * 2);
+        let (mut from, mut before) = (0, None);
+        for line in lines {
+            text.push_str(&self.text[from..line.at]);
+            from = line.at;
+            if let Some((passage, number, style)) = line.source {
+                let is_gap = before.is_some_and(|(of, last)| of == passage && last + 1 < number);
+                let gap = if is_gap { '…' } else { ' ' };
+                text += &format!("{style}{gap}{number:>4} |{style:#} ");
+                before = Some((passage, number));
+            }
+            text += &line.text;
+            text.push('\n');
+        }
+        text + &self.text[from..]
     }
 }
 
-/// Returns the number of rows that a text takes on the screen. Escape codes take no room.
+impl Line {
+    /// Returns the number of rows that the line takes on the screen.
+    fn rows(&self) -> usize {
+        let number = if self.source.is_some() {
+            "12345 | "
+        } else {
+            ""
+        };
+        (number.len() + width(&self.text)).div_ceil(COLUMNS)
+    }
+}
+
+/// Returns the number of rows that a text takes on the screen.
 fn rows(text: &str) -> usize {
-    let width = |line: &str| {
-        let parts = line.split('\x1b').enumerate();
-        let parts = parts.map(|(at, part)| match at {
-            0 => part,
-            _ => part.split_once('m').map_or(part, |(_, rest)| rest),
-        });
-        parts.map(|part| part.chars().count()).sum::<usize>()
-    };
     text.lines()
         .map(|line| width(line).div_ceil(COLUMNS).max(1))
         .sum()
+}
+
+/// Returns the number of columns that a line takes on the screen, where escape codes take none.
+fn width(line: &str) -> usize {
+    let parts = line.split('\x1b').enumerate();
+    let parts = parts.map(|(at, part)| match at {
+        0 => part,
+        _ => part.split_once('m').map_or(part, |(_, rest)| rest),
+    });
+    parts.map(|part| part.chars().count()).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use std::fmt::Write;
 
-    use super::{COLUMNS, Page, ROWS, rows};
+    use anstyle::Style;
 
-    /// Returns a page with this many lines that must be shown, and one optional line for each
-    /// distance.
-    fn page(lines: usize, distances: &[u32]) -> Page {
+    use super::{COLUMNS, NEAR, Page, ROWS, rows};
+
+    /// Returns a page with this many other lines, and a passage of lines with these distances from
+    /// its line 100.
+    fn page(others: usize, distances: &[u32]) -> Page {
         let mut page = Page::default();
+        page.begin_passage();
         for distance in distances {
-            let line = format_args!("optional {distance}");
-            page.write_optional(*distance, line).unwrap();
+            let text = format!("is {distance} away");
+            page.write_source(100 + distance, Style::new(), *distance, text);
         }
-        page.write_str(&"a line\n".repeat(lines)).unwrap();
+        page.write_str(&"another line\n".repeat(others)).unwrap();
         page
     }
 
-    fn optional(text: &str) -> Vec<&str> {
-        text.lines()
-            .filter_map(|line| line.strip_prefix("optional "))
-            .collect()
+    /// Returns the source lines of a text: `…` for a gap, and the distance.
+    fn sources(text: &str) -> Vec<String> {
+        let lines = text.lines().filter_map(|line| {
+            let (number, distance) = line.split_once(" | is ")?;
+            let (gap, _) = number.split_once('1')?;
+            Some(format!(
+                "{}{}",
+                gap.trim(),
+                distance.trim_end_matches(" away")
+            ))
+        });
+        lines.collect()
     }
 
     #[test]
     fn the_farthest_lines_are_left_out_until_the_rest_fits() {
-        let text = page(ROWS - 3, &[2, 1, 3, 2, 1]).fitted("");
-        assert_eq!(optional(&text), ["2", "1", "1"]);
+        let text = page(ROWS - 3, &[0, 1, 2, 3]).fitted("");
+        assert_eq!(sources(&text), ["0", "1", "2"]);
         assert_eq!(rows(&text), ROWS);
-        let text = page(ROWS - 3, &[2, 1, 3, 2, 1]).fitted("one row above");
-        assert_eq!(optional(&text), ["1", "1"]);
+        let text = page(ROWS - 3, &[0, 1, 2, 3]).fitted("one row above");
+        assert_eq!(sources(&text), ["0", "1"]);
     }
 
     #[test]
     fn all_lines_are_shown_if_they_fit_or_if_nothing_can_make_them_fit() {
-        let text = page(ROWS - 3, &[1, 2, 3]).fitted("");
-        assert_eq!(optional(&text), ["1", "2", "3"]);
-        let text = page(ROWS + 1, &[1, 2, 3]).fitted("");
-        assert_eq!(optional(&text), ["1", "2", "3"]);
+        for others in [ROWS - 4, ROWS] {
+            let text = page(others, &[0, 1, 2, 3]).fitted("");
+            assert_eq!(sources(&text), ["0", "1", "2", "3"]);
+        }
+    }
+
+    #[test]
+    fn the_number_of_a_line_after_a_gap_is_marked() {
+        let text = page(1, &[0, 2, 3, 5]).whole();
+        assert_eq!(sources(&text), ["0", "…2", "3", "…5"]);
+        let mut page = page(1, &[0]);
+        page.begin_passage();
+        page.write_source(105, Style::new(), 0, "is 0 away".to_owned());
+        assert_eq!(sources(&page.whole()), ["0", "0"]);
+    }
+
+    #[test]
+    fn advice_is_less_useful_than_a_near_line_and_more_than_a_far_one() {
+        let with_advice = |others| {
+            let mut page = page(others, &[0, NEAR, NEAR + 2]);
+            page.write_advice("advice".to_owned());
+            page.fitted("")
+        };
+        let far = with_advice(ROWS - 3);
+        assert!(far.ends_with("advice\n"), "{far}");
+        assert_eq!(sources(&far), ["0", "…3"]);
+        let near = with_advice(ROWS - 2);
+        assert!(!near.contains("advice"), "{near}");
+        assert_eq!(sources(&near), ["0", "…3"]);
     }
 
     #[test]

@@ -97,13 +97,14 @@ fn write(report: &Report, how: &Rendering, out: &mut Page) -> fmt::Result {
     }
 
     let notes = notes(report);
-    let help = help(report);
+    let remedies = help::remedies(report);
+    let advice = help::if_meant_to_stay(report);
     // There is no reason to run a clean check again.
     let again = report
         .again
         .as_ref()
         .filter(|_| report.status != CheckStatus::Clean);
-    if !(notes.is_empty() && help.is_empty() && again.is_none()) {
+    if !(notes.is_empty() && remedies.is_empty() && advice.is_none() && again.is_none()) {
         writeln!(out)?;
     }
     let cyan = how.style.help();
@@ -111,9 +112,15 @@ fn write(report: &Report, how: &Rendering, out: &mut Page) -> fmt::Result {
         writeln!(out, "{cyan}note:{cyan:#} {}", escape::sentence(&note))?;
     }
     let file = only_file(&reported);
-    for help in help {
-        let help = with_one_file_once(&help, file.as_deref());
-        writeln!(out, "{cyan}help:{cyan:#} {}", escape::sentence(&help))?;
+    let help = |text: &str| {
+        let text = with_one_file_once(text, file.as_deref());
+        format!("{cyan}help:{cyan:#} {}", escape::sentence(&text))
+    };
+    for remedy in remedies {
+        writeln!(out, "{}", help(&remedy))?;
+    }
+    if let Some(advice) = advice {
+        out.write_advice(help(&advice));
     }
     if let Some(again) = again {
         writeln!(out, "{cyan}again:{cyan:#} {}", escape::sentence(again))?;

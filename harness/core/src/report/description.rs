@@ -117,7 +117,8 @@ impl Finding {
         let were = if count_of_others == 1 { "was" } else { "were" };
         match passage.what {
             PassageKind::ToFree | PassageKind::ToCallOfFree => {
-                format!("{created} it here, and {freed} {others}")
+                let creation = noun(self.resource);
+                format!("led to its {creation}, and {freed} {others}")
             }
             PassageKind::Freed => match &self.siblings[..] {
                 [Sibling { count: 1, .. }] => format!("for comparison: another was {freed} here"),
@@ -128,14 +129,23 @@ impl Finding {
                 [] => format!("{others} {were} {freed} here"),
                 _ => format!("for comparison: {others} {were} {freed} here"),
             },
-            PassageKind::LedToFree => format!("led to the call that {freed} {others}"),
+            PassageKind::LedToFree => format!("on the way to the call that {freed} {others}"),
             PassageKind::FreesInside => "frees an address inside it, not its start".to_owned(),
             PassageKind::Called => "called from here".to_owned(),
             PassageKind::Later => format!("another one was later {created} from here"),
             PassageKind::UsesHolder => "the static is used here".to_owned(),
-            PassageKind::InCycle => "a block of the cycle was allocated here".to_owned(),
-            PassageKind::DropsHolder => "its owner was dropped or cleared here".to_owned(),
+            PassageKind::InCycle => "part of the cycle was allocated here".to_owned(),
+            PassageKind::DropsHolder => "what held it was dropped or cleared here".to_owned(),
         }
+    }
+}
+
+/// Returns the noun for the creation of a resource of this kind.
+const fn noun(kind: Option<Kind>) -> &'static str {
+    match kind {
+        Some(kind) if kind.is_handle() => "creation",
+        Some(Kind::Registered) => "registration",
+        _ => "allocation",
     }
 }
 
