@@ -49,27 +49,24 @@ impl<'a> Mapping<'a> {
     /// Parses a line such as `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train
     /// (deleted)`.
     fn parse(line: &'a str) -> Option<Self> {
-        let mut rest = line;
-        let mut field = || {
-            let (field, behind) = rest.split_once(' ').unwrap_or((rest, ""));
-            rest = behind.trim_start();
-            field
-        };
-        let (start, end) = field().split_once('-')?;
-        let permissions = field();
-        let offset = field();
-        let (_device, inode) = (field(), field());
+        // A name may contain spaces, and many of them may come before it.
+        let mut fields = line.splitn(6, ' ');
+        let mut field = || fields.next();
+        let (start, end) = field()?.split_once('-')?;
+        let (permissions, offset, _device, inode) = (field()?, field()?, field()?, field()?);
+        let name = field().unwrap_or_default().trim_start_matches(' ');
         let number = |digits| u64::from_str_radix(digits, 16).ok();
         let page = |address| Some(usize::try_from(number(address)?).ok()? / PAGE);
+        let may = |access| permissions.as_bytes().contains(&access);
         Some(Self {
             first_page: page(start)?,
             end_page: page(end)?,
-            readable: permissions.contains('r'),
-            writable: permissions.contains('w'),
-            executable: permissions.contains('x'),
+            readable: may(b'r'),
+            writable: may(b'w'),
+            executable: may(b'x'),
             offset: number(offset)?,
             inode: inode.parse().ok()?,
-            name: rest,
+            name,
         })
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
 /// Returns where the siblings of a finding were freed. Adds siblings with the same callers to the
 /// finding's counts.
 fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<Sibling> {
-    let of_finding = finding.site.callers(test);
+    let of_finding = freed.first().and_then(|_| finding.site.callers(test));
     let mut places: BTreeMap<_, u64> = BTreeMap::new();
     let mut freed_here = 0;
     for it in freed {

@@ -61,7 +61,7 @@ impl Site {
         });
         let mut users = users.peekable();
         let mut named: Vec<(String, usize)> = Vec::new();
-        let mut before = None;
+        let mut before: Option<&Frame> = None;
         while let Some(frame) = users.next() {
             let mut name = caller(frame, test);
             if users
@@ -74,12 +74,17 @@ impl Site {
             match named.last_mut() {
                 // Recursion is counted. A closure on the line of its function is the same location.
                 Some((last, times)) if *last == name => {
-                    *times += usize::from(before == frame.function.as_ref());
+                    *times += usize::from(before.is_some_and(|it| it.function == frame.function));
                 }
-                Some((last, _)) if position(frame).as_ref() == Some(last) => *last = name,
+                Some((last, _))
+                    if before
+                        .is_some_and(|it| is_known_by_its_line(it) && is_same_line(it, frame)) =>
+                {
+                    *last = name;
+                }
                 _ => named.push((name, 1)),
             }
-            before = frame.function.as_ref();
+            before = Some(frame);
         }
         let more = named.len().saturating_sub(CALLERS);
         named.truncate(CALLERS);
@@ -222,11 +227,15 @@ fn is_named_outside_the_system(frame: &Frame) -> bool {
 /// Without the closure's name, this would look like recursion.
 fn is_closure_in(inner: &Frame, outer: &Frame) -> bool {
     let names = inner.function.as_deref().zip(outer.function.as_deref());
-    position(inner) != position(outer)
+    !is_same_line(inner, outer)
         && names.is_some_and(|(inner, outer)| {
             let inside = inner.strip_prefix(outer);
             inside.is_some_and(|inside| inside.starts_with("::{{closure}}"))
         })
+}
+
+fn is_same_line(one: &Frame, other: &Frame) -> bool {
+    one.file.is_some() && (&one.file, one.line) == (&other.file, other.line)
 }
 
 /// Whether the name would be redundant, because it is that of a file's top level, or of a closure
