@@ -1,4 +1,4 @@
-// Leaves six allocations, each made by another construct of C++. The tests find their lines by the comments.
+// Leaves eight allocations, each made by another construct of C++. The tests find their lines by the comments.
 #include <cstddef>
 #include <dlfcn.h>
 #include <functional>
@@ -10,6 +10,8 @@
 
 int (*cuMemAlloc)(unsigned long long *address, size_t bytes);
 int (*cuMemFree)(unsigned long long address);
+int (*cuEventCreate)(void **event, unsigned flags);
+int (*cuEventDestroy)(void *event);
 
 namespace pool {
 
@@ -47,6 +49,8 @@ int main() {
     auto cuCtxSetCurrent = reinterpret_cast<int (*)(void *)>(look_up("cuCtxSetCurrent"));
     cuMemAlloc = reinterpret_cast<decltype(cuMemAlloc)>(look_up("cuMemAlloc_v2"));
     cuMemFree = reinterpret_cast<decltype(cuMemFree)>(look_up("cuMemFree_v2"));
+    cuEventCreate = reinterpret_cast<decltype(cuEventCreate)>(look_up("cuEventCreate"));
+    cuEventDestroy = reinterpret_cast<decltype(cuEventDestroy)>(look_up("cuEventDestroy_v2"));
     void *context;
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) return 9;
 
@@ -65,5 +69,7 @@ int main() {
     worker.join();
     multiply();
     take(16); /* through a wrapper */
+    prepare();
+    take_and_record(); /* through a wrapper that calls another function */
     return 0;
 }

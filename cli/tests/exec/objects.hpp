@@ -3,6 +3,8 @@
 
 extern int (*cuMemAlloc)(unsigned long long *address, size_t bytes);
 extern int (*cuMemFree)(unsigned long long address);
+extern int (*cuEventCreate)(void **event, unsigned flags);
+extern int (*cuEventDestroy)(void *event);
 
 // Only wraps a call.
 inline unsigned long long take(size_t bytes) {
@@ -17,4 +19,26 @@ inline void multiply() {
     cuMemAlloc(&left, 32); /* one of several */
     cuMemAlloc(&right, 32);
     cuMemFree(right);
+}
+
+// Makes two different calls, and forgets its buffer.
+inline void prepare() {
+    unsigned long long address;
+    void *event;
+    cuMemAlloc(&address, 8); /* beside another call */
+    cuEventCreate(&event, 0);
+    cuEventDestroy(event);
+}
+
+inline void record() {
+    void *event;
+    cuEventCreate(&event, 0);
+    cuEventDestroy(event);
+}
+
+// Wraps a call, and calls another function that makes a call of its own.
+inline void take_and_record() {
+    unsigned long long address;
+    cuMemAlloc(&address, 4);
+    record();
 }

@@ -1,10 +1,10 @@
-//! Recognises functions that make the same call at several places, and are therefore no mere
-//! wrappers of that call.
+//! Recognises functions that make several calls, and are therefore no mere wrappers of one call.
 //!
 //! All distinct backtraces of a process are kept. If two of them differ only in one return address,
 //! the same function of the API was called from two places of one function, or of the functions
 //! that were inlined into it. These may be two branches of which only one is taken, but a wrapper
-//! rarely has such branches.
+//! rarely has such branches. If two backtraces have the same callers, and in both the API was called
+//! by the function itself and not by another one that it called, the function makes different calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::call_site::site_of;
 use crate::judge::NameTable;
 use crate::ledger::{Kind, StackId, Stacks};
-use crate::report::check_report::Frame;
+use crate::report::check_report::{Frame, Owner};
 use crate::report::symbols;
 
 /// The return addresses inside and outside one address of a backtrace.
@@ -37,12 +37,24 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     if left_at.is_empty() {
         return;
     }
-    let nearest: FxHashSet<_> = left_at.keys().map(|(_, callers)| callers[0]).collect();
+    let callers = || left_at.keys().map(|(_, callers)| *callers);
+    let nearest: FxHashSet<_> = callers().map(|callers| callers[0]).collect();
+    let mut left_directly: FxHashMap<&[usize], BTreeSet<usize>> = callers()
+        .map(|callers| (callers, BTreeSet::new()))
+        .collect();
     for number in 1..stacks.end() {
         let raw = stacks.frames(StackId(number));
         for (at, pair) in raw.windows(2).enumerate() {
-            if nearest.contains(&pair[1])
-                && let Some(addresses) = left_at.get_mut(&(&raw[..at], &raw[at + 1..]))
+            let (inside, callers) = (&raw[..at], &raw[at + 1..]);
+            if !nearest.contains(&pair[1]) {
+                continue;
+            }
+            if let Some(addresses) = left_at.get_mut(&(inside, callers)) {
+                addresses.insert(pair[0]);
+            }
+            if let Some(addresses) = left_directly.get_mut(callers)
+                && !addresses.contains(&pair[0])
+                && is_only_the_api(inside, own)
             {
                 addresses.insert(pair[0]);
             }
@@ -51,7 +63,10 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     let frames = names.frames.values().flatten();
     let known = frames.filter(|frame| frame.several_calls);
     let known = known.map(|frame| (function(frame), frame.line..=frame.line));
-    let found = left_at.values().flat_map(|at| with_several_calls(at, own));
+    let found = left_at.values();
+    let found = found.flat_map(|at| with_several_calls(at, usize::MAX, own));
+    let of_function_itself = left_directly.values();
+    let found = found.chain(of_function_itself.flat_map(|at| with_several_calls(at, 1, own)));
     let mut lines: FxHashMap<FunctionKey, Vec<LineRange>> = FxHashMap::default();
     for (function, range) in known.chain(found) {
         lines.entry(function).or_default().push(range);
@@ -83,16 +98,27 @@ fn place<'a>(
     (!callers.is_empty()).then(|| (&raw[..at], callers))
 }
 
+/// Whether the program itself has none of the functions with these return addresses.
+fn is_only_the_api(inside: &[usize], own: &[&str]) -> bool {
+    let words = symbols::by_word(inside, own, |_| true);
+    let mut frames = words.iter().flat_map(|(_, frames)| frames);
+    frames.all(|frame| frame.owner != Owner::User)
+}
+
 /// Returns the functions that are left at several of these addresses, at different positions in the
-/// source, and the lines between them, since another function may have the same name. The same
-/// position at several addresses is a copy that the compiler made, as it does when it unrolls a
-/// loop.
-fn with_several_calls(addresses: &BTreeSet<usize>, own: &[&str]) -> Vec<(FunctionKey, LineRange)> {
+/// source, and the lines between them, since another function may have the same name. Of functions
+/// that are inlined into each other, only the `innermost` ones count. The same position at several
+/// addresses is a copy that the compiler made, as it does when it unrolls a loop.
+fn with_several_calls(
+    addresses: &BTreeSet<usize>,
+    innermost: usize,
+    own: &[&str],
+) -> Vec<(FunctionKey, LineRange)> {
     let mut positions: BTreeMap<(FunctionKey, Vec<_>), BTreeSet<_>> = BTreeMap::new();
     for address in addresses {
         let words = symbols::by_word(&[*address], own, |_| true);
         for frames in words.iter().map(|(_, frames)| frames) {
-            for (at, frame) in frames.iter().enumerate() {
+            for (at, frame) in frames.iter().enumerate().take(innermost) {
                 let position = |frame: &Frame| (function(frame), frame.line, frame.column);
                 let inlined_into = frames[at + 1..].iter().map(position).collect();
                 let positions = positions.entry((function(frame), inlined_into));
