@@ -13,7 +13,7 @@ use gpu_leak_core::report::begins_in_test;
 /// The largest number of different remedies in a report for findings of one kind.
 const MOST_REMEDIES: usize = 3;
 
-/// Returns the advice for a report: [`remedies`], and then what to do if a leak is meant to stay.
+/// Returns the advice for a report: remedies, and then what to do if a leak is meant to stay.
 pub fn help(report: &Report) -> Vec<String> {
     let mut help = remedies(report);
     help.extend(if_meant_to_stay(report));
