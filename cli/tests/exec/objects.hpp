@@ -6,6 +6,8 @@ extern int (*cuMemFree)(unsigned long long address);
 extern int (*cuEventCreate)(void **event, unsigned flags);
 extern int (*cuEventDestroy)(void *event);
 
+#include "include/cuda_runtime.h"
+
 // Only wraps a call.
 inline unsigned long long take(size_t bytes) {
     unsigned long long address;
@@ -26,7 +28,7 @@ inline void prepare() {
     unsigned long long address;
     void *event;
     cuMemAlloc(&address, 8); /* beside another call */
-    cuEventCreate(&event, 0);
+    createEvent(&event);
     cuEventDestroy(event);
 }
 

@@ -118,7 +118,10 @@ fn with_several_calls(
     for address in addresses {
         let words = symbols::by_word(&[*address], own, |_| true);
         for frames in words.iter().map(|(_, frames)| frames) {
-            for (at, frame) in frames.iter().enumerate().take(innermost) {
+            // The headers of CUDA contain functions that are inlined into the program's own.
+            let of_program = frames.iter().enumerate();
+            let of_program = of_program.filter(|(_, frame)| frame.owner == Owner::User);
+            for (at, frame) in of_program.take(innermost) {
                 let position = |frame: &Frame| (function(frame), frame.line, frame.column);
                 let inlined_into = frames[at + 1..].iter().map(position).collect();
                 let positions = positions.entry((function(frame), inlined_into));
