@@ -16,13 +16,13 @@ const NEAR: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Page {
     text: String,
-    lines: Vec<Line>,
+    lines: Vec<OptionalLine>,
     passages: u32,
 }
 
 /// A line that may be left out, unless it is the most important one of its passage.
 #[derive(Debug)]
-struct Line {
+struct OptionalLine {
     /// Where the line belongs in the text.
     at: usize,
     /// The distance from the most important line; the farthest lines are left out first.
@@ -47,7 +47,7 @@ impl Page {
     /// Writes a source line with its number, which has this style. The line is this far from the
     /// most important line of its passage.
     pub(super) fn write_source(&mut self, number: u32, style: Style, distance: u32, text: String) {
-        self.lines.push(Line {
+        self.lines.push(OptionalLine {
             at: self.text.len(),
             distance,
             source: Some((self.passages, number, style)),
@@ -57,7 +57,7 @@ impl Page {
 
     /// Writes advice for a leak that is meant to stay.
     pub(super) fn write_advice(&mut self, text: String) {
-        self.lines.push(Line {
+        self.lines.push(OptionalLine {
             at: self.text.len(),
             distance: NEAR + 1,
             source: None,
@@ -76,7 +76,7 @@ impl Page {
     pub(super) fn fitted(self, above: &str) -> String {
         let mut kept: Vec<_> = self.lines.iter().enumerate().collect();
         kept.sort_by_key(|(at, line)| (line.distance, *at));
-        let of_lines: usize = self.lines.iter().map(Line::rows).sum();
+        let of_lines: usize = self.lines.iter().map(OptionalLine::rows).sum();
         let mut needed = rows(above) + rows(&self.text) + of_lines;
         while needed > ROWS
             && let Some((_, line)) = kept.pop_if(|(_, line)| line.distance != 0)
@@ -92,7 +92,7 @@ impl Page {
 
     /// Returns the text with these lines. An ellipsis before a number stands for source lines that
     /// are left out before that line.
-    fn with<'a>(&'a self, lines: impl Iterator<Item = &'a Line>) -> String {
+    fn with<'a>(&'a self, lines: impl Iterator<Item = &'a OptionalLine>) -> String {
         let mut text = String::with_capacity(self.text.len() * 2);
         let (mut from, mut before) = (0, None);
         for line in lines {
@@ -111,7 +111,7 @@ impl Page {
     }
 }
 
-impl Line {
+impl OptionalLine {
     /// Returns the number of rows that the line takes on the screen.
     fn rows(&self) -> usize {
         let number = if self.source.is_some() {

@@ -85,8 +85,9 @@ impl Thread {
     }
 }
 
-/// Returns the threads of this process, and whether the list and its data are complete. `region` returns the mapping that contains an address. Part of `budget` may
-/// be spent waiting for threads that are running.
+/// Returns the threads of this process, and whether the list and its data are complete. `region`
+/// returns the mapping that contains an address. Part of `budget` may be spent waiting for threads
+/// that are running.
 pub(super) fn of_this_process<M: Memory>(
     program: Program<'_>,
     pages: &mut Pages<M>,
