@@ -181,23 +181,17 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
     };
     let companion = || {
         let other = finding.companions.first()?;
-        let (created, freed) = verbs(other.resource);
-        let at = nearest(&other.freed_at);
+        let (_, freed) = verbs(other.resource);
         let mut passages = finding.shown_passages();
-        let is_quoted = passages.any(|it| it.what == PassageKind::Freed);
-        Some(match is_quoted {
-            true => format!(
-                "free {it} too where {} {} {freed}: {}",
-                other.what(),
-                were(other.count),
-                innermost(&at)
-            ),
-            false => format!(
-                "free {it} where {}, {created} with {it}, {} {freed}: in {at}",
-                other.what(),
-                were(other.count)
-            ),
-        })
+        let at = match passages.any(|it| it.what == PassageKind::Freed) {
+            true => innermost(&other.freed_at).to_owned(),
+            false => nearest(&other.freed_at),
+        };
+        Some(format!(
+            "free {it} too where {} {} {freed}: {at}",
+            other.what(),
+            were(other.count)
+        ))
     };
     let failed = || {
         let mut findings = report.findings.iter();
