@@ -95,21 +95,16 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
             meant.insert(free.record);
         }
         let mut passages = Vec::new();
-        let is_one = frees.len() == 1;
         for ((stack, offset), count) in frees.into_iter().take(MOST_INSIDE) {
             let kind = finding.resource.unwrap_or(Kind::Block);
             let site = input.names.site(stack, kind).outside_wrapper();
             let line = site.user_frame();
             let line = line.and_then(|it| passage(PassageKind::FreesInside, it, 0));
             passages.extend(line.filter(|it| !passages.contains(it)));
-            // If there is one passage, it shows where the frees are.
-            let place = match is_one && !passages.is_empty() {
-                true => String::new(),
-                false => format!(" in {}", site.shown(&input.subject.test)),
-            };
             finding.notes.push(format!(
-                "{}{place} passed an address {offset} bytes past the start of the allocation",
+                "{} in {} passed an address {offset} bytes past the start of the allocation",
                 quantity(count, "free"),
+                site.shown(&input.subject.test)
             ));
         }
         // If every leaked resource had such a free, these frees are the mistake, and other passages
