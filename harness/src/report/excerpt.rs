@@ -7,7 +7,7 @@ use gpu_leak_core::judge::LINES_AFTER;
 
 use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
-use super::page::Page;
+use super::screen::Screen;
 use super::style::Rendering;
 
 /// The largest number of characters of a line that are shown.
@@ -35,7 +35,12 @@ pub(super) type Shown = BTreeSet<(String, u32)>;
 
 impl Excerpt<'_> {
     /// Writes the lines that are not yet in `shown`.
-    pub(super) fn write(&self, how: &Rendering, shown: &mut Shown, out: &mut Page) -> fmt::Result {
+    pub(super) fn write(
+        &self,
+        how: &Rendering,
+        shown: &mut Shown,
+        out: &mut Screen,
+    ) -> fmt::Result {
         let (blue, red) = (how.style.frame(), how.style.mark());
         let file = self.frame.file.as_deref().unwrap_or_default();
         let first = self.frame.line.unwrap_or(0);

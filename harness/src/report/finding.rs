@@ -12,8 +12,8 @@ use gpu_leak_core::report::{begins_in_test, full};
 use super::escape;
 use super::excerpt::{Excerpt, Shown};
 use super::held_by::{ended_in, held_by};
-use super::page::Page;
 use super::places::{file_name, in_file};
+use super::screen::Screen;
 use super::style::Rendering;
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity, with_size};
@@ -29,7 +29,7 @@ pub(super) fn write(
     finding: &Finding,
     report: &Report,
     how: &Rendering,
-    out: &mut Page,
+    out: &mut Screen,
 ) -> fmt::Result {
     let colour = how.style.status(CheckStatus::Found(finding.kind));
     let strong = how.style.strong();

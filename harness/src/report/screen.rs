@@ -14,7 +14,7 @@ const NEAR: u32 = 3;
 
 /// A text, and lines between its lines that may be left out.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct Screen {
     text: String,
     lines: Vec<OptionalLine>,
     passages: u32,
@@ -32,13 +32,13 @@ struct OptionalLine {
     text: String,
 }
 
-impl Write for Page {
+impl Write for Screen {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.text.write_str(text)
     }
 }
 
-impl Page {
+impl Screen {
     /// Begins a passage of source lines.
     pub(super) fn begin_passage(&mut self) {
         self.passages += 1;
@@ -146,19 +146,19 @@ mod tests {
 
     use anstyle::Style;
 
-    use super::{COLUMNS, NEAR, Page, ROWS, rows};
+    use super::{COLUMNS, NEAR, ROWS, Screen, rows};
 
-    /// Returns a page with this many other lines, and a passage of lines with these distances from
+    /// Returns a screen with this many other lines, and a passage of lines with these distances from
     /// its line 100.
-    fn page(others: usize, distances: &[u32]) -> Page {
-        let mut page = Page::default();
-        page.begin_passage();
+    fn screen(others: usize, distances: &[u32]) -> Screen {
+        let mut screen = Screen::default();
+        screen.begin_passage();
         for distance in distances {
             let text = format!("is {distance} away");
-            page.write_source(100 + distance, Style::new(), *distance, text);
+            screen.write_source(100 + distance, Style::new(), *distance, text);
         }
-        page.write_str(&"another line\n".repeat(others)).unwrap();
-        page
+        screen.write_str(&"another line\n".repeat(others)).unwrap();
+        screen
     }
 
     /// Returns the source lines of a text: `…` for a gap, and the distance.
@@ -177,37 +177,37 @@ mod tests {
 
     #[test]
     fn the_farthest_lines_are_left_out_until_the_rest_fits() {
-        let text = page(ROWS - 3, &[0, 1, 2, 3]).fitted("");
+        let text = screen(ROWS - 3, &[0, 1, 2, 3]).fitted("");
         assert_eq!(sources(&text), ["0", "1", "2"]);
         assert_eq!(rows(&text), ROWS);
-        let text = page(ROWS - 3, &[0, 1, 2, 3]).fitted("one row above");
+        let text = screen(ROWS - 3, &[0, 1, 2, 3]).fitted("one row above");
         assert_eq!(sources(&text), ["0", "1"]);
     }
 
     #[test]
     fn all_lines_are_shown_if_they_fit_or_if_nothing_can_make_them_fit() {
         for others in [ROWS - 4, ROWS] {
-            let text = page(others, &[0, 1, 2, 3]).fitted("");
+            let text = screen(others, &[0, 1, 2, 3]).fitted("");
             assert_eq!(sources(&text), ["0", "1", "2", "3"]);
         }
     }
 
     #[test]
     fn the_number_of_a_line_after_a_gap_is_marked() {
-        let text = page(1, &[0, 2, 3, 5]).whole();
+        let text = screen(1, &[0, 2, 3, 5]).whole();
         assert_eq!(sources(&text), ["0", "…2", "3", "…5"]);
-        let mut page = page(1, &[0]);
-        page.begin_passage();
-        page.write_source(105, Style::new(), 0, "is 0 away".to_owned());
-        assert_eq!(sources(&page.whole()), ["0", "0"]);
+        let mut screen = screen(1, &[0]);
+        screen.begin_passage();
+        screen.write_source(105, Style::new(), 0, "is 0 away".to_owned());
+        assert_eq!(sources(&screen.whole()), ["0", "0"]);
     }
 
     #[test]
     fn advice_is_less_useful_than_a_near_line_and_more_than_a_far_one() {
         let with_advice = |others| {
-            let mut page = page(others, &[0, NEAR, NEAR + 2]);
-            page.write_advice("advice".to_owned());
-            page.fitted("")
+            let mut screen = screen(others, &[0, NEAR, NEAR + 2]);
+            screen.write_advice("advice".to_owned());
+            screen.fitted("")
         };
         let far = with_advice(ROWS - 3);
         assert!(far.ends_with("advice\n"), "{far}");

@@ -4,9 +4,9 @@ use std::fmt::{self, Write};
 
 use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
 use super::escape;
-use super::page::Page;
 use super::peak::peak_lines;
 use super::places::with_one_file_once;
+use super::screen::Screen;
 pub use super::style::Rendering;
 use super::style::Style;
 use super::{finding, headline, help, table};
@@ -28,16 +28,16 @@ const LONG_WAIT: u64 = 1000;
 /// ```
 #[must_use]
 pub fn to_string(report: &Report, how: &Rendering) -> String {
-    let mut page = Page::default();
+    let mut screen = Screen::default();
     // Writing to a string cannot fail.
-    let _ = write(report, how, &mut page);
+    let _ = write(report, how, &mut screen);
     let mistakes = report.findings.iter().filter(|it| !it.is_consequence);
     match mistakes.count() {
         1 => {
             let at = (report.file.as_str(), report.line, report.column);
-            page.fitted(&panic_message(&report.test, at, &headline(report)))
+            screen.fitted(&panic_message(&report.test, at, &headline(report)))
         }
-        _ => page.whole(),
+        _ => screen.whole(),
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
 
 /// Writes `report`: the reason why it is inconclusive, its findings, one table for each device, and
 /// what to do.
-fn write(report: &Report, how: &Rendering, out: &mut Page) -> fmt::Result {
+fn write(report: &Report, how: &Rendering, out: &mut Screen) -> fmt::Result {
     if report.findings.is_empty() || report.reason.is_some() {
         write_status(report, how, out)?;
         if !report.findings.is_empty() {

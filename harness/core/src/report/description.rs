@@ -109,12 +109,13 @@ impl Finding {
     pub fn says(&self, passage: &Passage) -> String {
         let (created, freed) = self.verbs();
         let companion = self.companions.first();
-        let (others, count_of_others, freed) = match companion.filter(|_| self.siblings.is_empty())
-        {
-            Some(other) => (other.what(), other.count, verbs(other.resource).1),
-            None => ("others".to_owned(), 2, freed),
+        let (others, were, freed) = match companion.filter(|_| self.siblings.is_empty()) {
+            Some(other) => {
+                let were = if other.count == 1 { "was" } else { "were" };
+                (other.what(), were, verbs(other.resource).1)
+            }
+            None => ("others".to_owned(), "were", freed),
         };
-        let were = if count_of_others == 1 { "was" } else { "were" };
         match passage.what {
             PassageKind::ToFree | PassageKind::ToCallOfFree => {
                 let creation = noun(self.resource);
