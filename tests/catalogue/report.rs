@@ -66,7 +66,8 @@ pub(crate) fn assert_as_in(row: &Row) {
     }
     assert_eq!(named(&checked, row), row.named, "{story}");
     if ON_ONE_SCREEN.contains(&row.program) {
-        assert!(rows(&checked.child.stderr) <= SCREEN.1, "{story}");
+        let rows = rows(&checked.child.stderr);
+        assert!((1..=SCREEN.1).contains(&rows), "{rows}\n{story}");
     }
 }
 
