@@ -1,6 +1,15 @@
 //! The threads of this process, as the kernel lists them, and which of them belong to a driver.
 
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::{
+    fs::{File, Metadata},
+    os::unix::fs::MetadataExt,
+    sync::OnceLock,
+};
+
+#[cfg(target_os = "linux")]
+use crate::exit;
 
 /// Reads one of the kernel's files about a thread.
 fn read(thread: i32, file: &str) -> Option<String> {
@@ -14,14 +23,52 @@ fn status(thread: i32) -> Option<String> {
     Some(fields.to_owned())
 }
 
+/// The directory in which the kernel lists the threads of this process. It stays open, because
+/// looking up its path would be the slowest part of a clean check.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct TaskDirectory {
+    open: File,
+    /// The numbers of the file system and of the directory in it.
+    identity: (u64, u64),
+}
+
+#[cfg(target_os = "linux")]
+impl TaskDirectory {
+    const PATH: &str = "/proc/self/task";
+
+    fn open() -> Option<Self> {
+        let open = File::open(Self::PATH).ok()?;
+        let identity = Self::identity(&open.metadata().ok()?);
+        Some(Self { open, identity })
+    }
+
+    fn identity(metadata: &Metadata) -> (u64, u64) {
+        (metadata.dev(), metadata.ino())
+    }
+
+    /// Returns `None` if the program has closed the descriptor. By now, its number may belong to
+    /// another file.
+    fn metadata(&self) -> Option<Metadata> {
+        let metadata = self.open.metadata().ok()?;
+        (Self::identity(&metadata) == self.identity).then_some(metadata)
+    }
+}
+
 /// Returns how many threads this process has; `None` if it cannot be determined.
 #[cfg(target_os = "linux")]
 pub(super) fn count_threads() -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
+    static KEPT: OnceLock<Option<TaskDirectory>> = OnceLock::new();
+
+    let kept = KEPT.get_or_init(TaskDirectory::open).as_ref();
+    // A forked child has inherited the directory of its parent.
+    let kept = kept.filter(|_| !exit::forked());
+    let metadata = kept
+        .and_then(TaskDirectory::metadata)
+        .or_else(|| fs::metadata(TaskDirectory::PATH).ok())?;
     // The kernel counts each thread as a link of this directory. Two more links belong to the
     // directory itself.
-    let links = fs::metadata("/proc/self/task").ok()?.nlink();
-    links.checked_sub(2)
+    metadata.nlink().checked_sub(2)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -1,8 +1,9 @@
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::{is_drivers_name, is_living, list_threads, this_thread};
+use super::{TaskDirectory, is_drivers_name, is_living, list_threads, this_thread};
 
 fn own_number() -> i32 {
     this_thread().expect("a number")
@@ -23,6 +24,15 @@ fn a_test_in_a_module_cuda_is_no_thread_of_the_driver() {
     ] {
         assert!(!is_drivers_name(name), "{name}");
     }
+}
+
+#[test]
+fn another_file_with_the_number_of_the_closed_directory_is_not_read() {
+    let kept = TaskDirectory::open().expect("the kernel lists threads");
+    assert!(kept.metadata().is_some());
+    let open = File::open("/proc/self/fd").expect("a directory that everyone has");
+    let reused = TaskDirectory { open, ..kept };
+    assert!(reused.metadata().is_none());
 }
 
 #[test]
