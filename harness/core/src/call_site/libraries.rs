@@ -19,7 +19,7 @@ pub struct KnownLibrary {
     /// What memory it keeps, for how long, and what to do about it. This explains a finding, and
     /// never excuses a leak.
     keeps: Option<&'static str>,
-    /// The same for the functions with a prefix.
+    /// A prefix, and what applies instead to memory that functions with this prefix allocate.
     keeps_in: Option<(&'static str, &'static str)>,
 }
 
@@ -74,8 +74,8 @@ impl KnownLibrary {
     }
 }
 
-/// One row per library. If one name is a prefix of another, the longer one comes first. The source
-/// of what a library keeps is above its row.
+/// One row per library. If one name is a prefix of another, the longer one comes first. A comment
+/// above a row names the source for what the library keeps.
 const LIBRARIES: &[KnownLibrary] = &[
     row(
         "CUDA driver",

@@ -18,7 +18,7 @@ use crate::ledger::StackId;
 use crate::report::{Confirmation, FindingKind};
 use crate::units::{count, total};
 
-/// How many times a check without `rounds` runs its body at most.
+/// The maximum number of times that a check without `rounds` runs its body.
 pub(crate) const MAX_RUNS: usize = 3;
 
 /// Whether the second of two runs left something that neither run explains, so that a third must

@@ -24,8 +24,8 @@ use crate::units::{quantity, total};
 /// The largest number of call sites that a finding names for frees of an address inside a record.
 const MOST_INSIDE: usize = 3;
 
-/// Calls at the same call site that failed to free resources, all of which were created at the same
-/// call site, with the number of the run of each call. There is at least one call.
+/// Calls that failed to free resources, each with the number of its run. All calls were made at one
+/// call site, and all resources were created at one call site. There is at least one call.
 type Failed = Vec<(usize, FailedCall)>;
 
 /// Returns the failed frees, and removes from `diff` the records that are live only because of
@@ -107,8 +107,8 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
                 site.shown(&input.subject.test)
             ));
         }
-        // If every leaked resource had such a free, these frees are the mistake, and other passages
-        // explain nothing.
+        // If an address inside every leaked resource was passed to a free, these frees are the
+        // mistake, and other passages explain nothing.
         if meant.len() as u64 >= finding.count && !passages.is_empty() {
             finding.passages = passages;
         }

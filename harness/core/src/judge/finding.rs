@@ -97,7 +97,7 @@ fn labels(tally: &Tally, names: &NameTable) -> Option<String> {
     (!shown.is_empty()).then(|| format!("named {}{more}", shown.join(", ")))
 }
 
-/// Returns a note that says whether a handle of this physical memory was not released or a range is
+/// Returns a note that says whether a handle to this physical memory was not released or a range is
 /// still mapped. The line that allocated the memory does not show which of the two happened.
 /// Returns `None` for other memory.
 fn what_holds(tally: &Tally, input: &CheckInput) -> Option<String> {

@@ -168,8 +168,8 @@ impl RunInput {
         total(failed.map(figure))
     }
 
-    /// Returns the number of calls that allocated or freed while the body ran, or 0 if it is
-    /// unknown.
+    /// Returns the number of calls that allocated or freed while the body ran, or 0 if the number
+    /// is unknown.
     pub(crate) fn calls(&self) -> u64 {
         self.ended.saturating_sub(self.began)
     }
@@ -243,7 +243,7 @@ pub enum Ownership {
     Session,
     /// A thread outside every scope created the record while nothing but the check could run.
     Foreign(ThreadNumber),
-    /// The check itself owns the record, and it may stay because the code that created it, or a
+    /// The check itself owns the record, which may stay because the code that created it, or a
     /// check inside this one, allows this particular object.
     Allowed(AllowedBy),
     /// The check created the record and has handed over the responsibility to free it.
