@@ -32,9 +32,9 @@ pub(super) struct SharedObjects {
 
 #[derive(Debug)]
 struct SharedObject {
-    /// The record of the call that created it, or of the last call that returned it again. A test
-    /// that opens an object that is already open and does not close it has leaked it, just like the
-    /// test that opened it first.
+    /// The record of the call that created the object, or of the last call that returned the object
+    /// again. If a test opens an object that is already open and does not close it, the test has
+    /// leaked the object, just like the test that opened it first.
     record: Record,
     /// The records of earlier calls, oldest first.
     earlier: Vec<Record>,

@@ -43,7 +43,7 @@ pub struct Curve {
 pub(super) struct SampleLog {
     /// The value before the first sample.
     start: u64,
-    /// Samples are merged if the numbers of their events differ in no more than this many low bits.
+    /// Samples are merged if the numbers of their events differ only in this many low bits.
     scale: u32,
     samples: Vec<Sample>,
 }
