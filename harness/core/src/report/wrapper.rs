@@ -27,7 +27,7 @@ impl Site {
             [] => ("", ""),
         };
         let is_closure = name.ends_with('}') || bare_name(name) == CALL_OF_LAMBDA;
-        // A constructor or destructor of C++ has the name of its type, which may be in lower case.
+        // A C++ constructor or destructor has the name of its type, which may be in lower case.
         let file = self.user_frame().and_then(|it| it.file.as_deref());
         let is_rust = file.is_some_and(|file| file.ends_with(".rs"));
         let is_constructor =
