@@ -62,7 +62,8 @@ impl Site {
 mod tests {
     use crate::report::{Frame, Owner, Site};
 
-    /// Returns whether a function in `pool.hpp` that only makes a call is shown by its caller.
+    /// Returns whether a report shows the caller of this function, which is in `pool.hpp` and only
+    /// makes a call, instead of the function itself.
     fn is_a_wrapper(function: &str) -> bool {
         let frame = |function: &str, file: &str| Frame {
             function: Some(function.to_owned()),
