@@ -228,7 +228,7 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     let (own, all) = (group.kept[last].amount, class.left[last]);
     let shown = [own, all][usize::from(own.is_zero())];
     leaked.finding.confirmed = confirmation(&vec![true; last + 1], shown);
-    // What a later run left in excess of the first run is charged to only one group.
+    // If a later run left more than the first run, the excess is charged to only one group.
     let of_first = |other: &&&Group| !other.kept[0].amount.is_zero();
     if class.groups.iter().find(of_first).map(|other| &other.key) == Some(&group.key) {
         let beyond = |left: &Amount| left.bytes.saturating_sub(class.left[0].bytes);

@@ -324,7 +324,7 @@ fn in_broken_context(
     found.records.sort_unstable();
     found.records.dedup();
     let finding = &mut found.finding;
-    // The record of a failed free is live as well, so the finding counts live resources, not calls.
+    // The record of a failed free is also live, so the finding counts live resources, not calls.
     (finding.count, finding.bytes) = (sum.count.max(1), sum.bytes);
     finding.each = None;
     if kinds.len() > 1 {

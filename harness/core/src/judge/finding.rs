@@ -135,8 +135,8 @@ fn sentence(holdings: &[&Holding]) -> Option<String> {
 }
 
 /// Returns a note if a thread other than the test's own allocated the resource, and threads of the
-/// test were still running at the end. Such a thread may belong to a pool that other tests use as
-/// well.
+/// test were still running at the end. Such a thread may belong to a pool that other tests also
+/// use.
 fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<String> {
     let is_running = input.runs[run].threads_running != 0;
     let mut names = group

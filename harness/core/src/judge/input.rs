@@ -145,8 +145,8 @@ pub struct RunInput {
     pub threads_running: u64,
     /// Whether any source reported anything, or the figures of a probe changed.
     pub saw_events: bool,
-    /// Whether a stream was being captured when the run began or ended. The reserves of CUDA's pools
-    /// could then not be released before they were read.
+    /// Whether a stream was being captured when the run began or ended. In that case, the reserves
+    /// of CUDA's pools could not be released before they were read.
     #[serde(default)]
     pub is_capturing: bool,
     /// How usage changed over time.
@@ -314,7 +314,7 @@ pub struct Expect {
 }
 
 impl CheckInput {
-    /// Returns the first run, whose baseline is that of the whole check.
+    /// Returns the first run, whose baseline is the baseline of the whole check.
     pub fn first(&self) -> &RunInput {
         &self.runs[0]
     }

@@ -15,7 +15,7 @@ pub fn is_anything_left(run: &RunInput, is_cudas_own: impl Fn(StackId) -> bool) 
             && is_own(live, run, &is_cudas_own)
     };
     // The record of a resource whose free is in flight is not live, so the figures of pools and
-    // probes are compared as well.
+    // probes are also compared.
     let is_read = |usage: &LayerUsage| !matches!(usage.name, LayerName::Layer(_));
     run.live.iter().any(is_left)
         || !run.anomalies.is_empty()

@@ -132,11 +132,11 @@ kinds! {
     Device = "device", ENDS;
     /// The program's connection to an API, and everything that belongs to it.
     Instance = "instance", ENDS;
-    /// A buffer. Its bytes are those of the memory that is bound to it.
+    /// A buffer. It counts the bytes of the memory that is bound to it.
     Buffer = "buffer", ENDS;
     /// A view of a buffer.
     BufferView = "buffer view", ENDS;
-    /// An image. Its bytes are those of the memory that is bound to it.
+    /// An image. It counts the bytes of the memory that is bound to it.
     Image = "image", ENDS;
     /// A view of an image.
     ImageView = "image view", ENDS;

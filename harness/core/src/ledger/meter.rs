@@ -71,7 +71,7 @@ impl Meters {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the usage of `inner`, which has not allocated yet, for `outer` as well.
+    /// From now on, the usage of `inner`, which has not allocated yet, also counts for `outer`.
     pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
         if self.running.load(Ordering::Relaxed) == 0 {
             return;

@@ -83,7 +83,8 @@ const MAX_NAMES: u16 = 1 << 12;
 static LAYERS: NameList = NameList::new();
 static PLACES: NameList = NameList::new();
 
-/// One allocator, judged separately: the CUDA driver, or one that reports through `observe`.
+/// One allocator, judged separately: the CUDA driver, or an allocator that reports through
+/// `observe`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer(u16);
 

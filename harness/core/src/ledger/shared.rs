@@ -66,7 +66,8 @@ impl SharedFree {
 }
 
 impl Shared {
-    /// Records that a call created an object, or added a reference to one that is already imported.
+    /// Records that a call created an object, or added a reference to an object that is already
+    /// imported.
     pub(super) fn created(&mut self, record: Record) {
         let key = record.key();
         if key.space == Space::PhysicalHandle {

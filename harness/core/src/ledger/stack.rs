@@ -115,7 +115,7 @@ impl Stacks {
     }
 
     /// Stores `frames` under the number that they had in another process. Returns false if no
-    /// backtrace can have this number, or if it is in use. [`Self::intern`] does not find
+    /// backtrace can have this number, or if the number is in use. [`Self::intern`] does not find
     /// backtraces that were stored in this way.
     pub fn restore(&self, id: StackId, frames: &[usize]) -> bool {
         let Some(chunk) = self.chunks.get(id.0 as usize / CHUNK) else {

@@ -142,8 +142,7 @@ pub(super) fn curve(
         scale += 1;
         join(&mut samples, scale);
     }
-    // Simultaneous events of two shards may have been applied in an order other than that of their
-    // numbers.
+    // Simultaneous events of two shards are not always applied in the order of their numbers.
     samples.last_mut()?.last = now.live;
     Some(Curve {
         of,

@@ -306,7 +306,7 @@ pub struct Sibling {
     pub count: u64,
     /// Where they were freed: `cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
-    /// The callers through which they were created, if they differ from those of the finding.
+    /// The callers through which they were created, if they differ from the finding's callers.
     pub allocated_from: Option<String>,
 }
 

@@ -55,7 +55,7 @@ impl Site {
         let users = outer.iter().filter(|frame| match frame.owner {
             Owner::User => true,
             // Without line tables, nothing distinguishes the functions of a C or C++ program from
-            // those of its libraries.
+            // the functions of its libraries.
             Owner::Native => is_native && is_named_outside_the_system(frame),
             _ => false,
         });

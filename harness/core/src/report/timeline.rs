@@ -20,8 +20,8 @@ pub struct Timeline {
     pub lines: Vec<String>,
 }
 
-/// One run of the body. A time in it is the number of one of the calls with which the process
-/// allocates or frees, counted from 1, as in [`When`].
+/// One run of the body. A time in it is the number of an allocating or freeing call of the process,
+/// counted from 1, as in [`When`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TimelineRun {

@@ -13,9 +13,9 @@ impl Site {
         frames.find(|frame| frame.file != wrapper.file)
     }
 
-    /// Returns the same site as seen by the caller of such a wrapper, if the wrapper is a free
-    /// function. A method belongs to the object that it allocates for, and a closure to the
-    /// function that contains it.
+    /// Returns the same site as seen by the caller of a wrapper that only calls the API, if the
+    /// wrapper is a free function. A method belongs to the object that it allocates for, and a
+    /// closure to the function that contains it.
     #[must_use]
     pub fn outside_wrapper(&self) -> Self {
         let mut site = self.clone();

@@ -17,8 +17,8 @@ pub struct BlasWorkspace {
 }
 
 impl BlasWorkspace {
-    /// Allocates `bytes` from the device's allocator and lends them to its cuBLAS, which uses the
-    /// workspace that was lent last.
+    /// Allocates `bytes` from the device's allocator and lends them to the device's cuBLAS, which
+    /// uses the workspace that was lent last.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ pub struct Suppression {
     pub stands_in: String,
 }
 
-/// Where the entries of an attribute, and those of a block's own code, are written.
+/// Where the entries of an attribute and of a block's own code are written.
 const ATTRIBUTE: &str = "the attribute";
 
 named! {

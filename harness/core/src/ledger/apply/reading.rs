@@ -28,8 +28,8 @@ impl Ledger {
     }
 
     /// Like [`Self::open_scope`], but for a child of the open scope `outer`. Resources that existed
-    /// before `outer` count as existing before the child. The child's usage counts for the meter of
-    /// `outer` as well.
+    /// before `outer` count as existing before the child. The child's usage also counts for the
+    /// meter of `outer`.
     pub fn open_part(&self, scope: ScopeId, outer: ScopeId) {
         let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
         self.open_scope_since(scope, since);
