@@ -1,6 +1,6 @@
 //! The libraries that allocate GPU memory for themselves, recognised by the names of their files
 //! and functions. The frames of a backtrace between the driver and the user's code show which of
-//! them made an allocation.
+//! these libraries made an allocation.
 
 use super::mentions;
 use crate::report::{Frame, Library, Owner};
@@ -227,9 +227,9 @@ pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
 /// Returns the library that owns the memory allocated at `frames`, a backtrace from which the
 /// frames of the capture have been removed.
 ///
-/// If NVIDIA's libraries call each other, this is the outermost one: cuDNN if cuDNN calls cuBLAS
-/// and cuBLAS calls cuBLASLt. Only frames inside the first frame of the user or of a crate count,
-/// because a library further out has called back into that code.
+/// If NVIDIA's libraries call each other, the outermost one owns the memory: cuDNN if cuDNN calls
+/// cuBLAS and cuBLAS calls cuBLASLt. Only frames inside the first frame of the user or of a crate
+/// count, because a library further out has called back into that code.
 pub(super) fn library(frames: &[Frame]) -> Option<Library> {
     let inner = frames
         .iter()

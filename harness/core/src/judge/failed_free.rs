@@ -76,8 +76,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     found
 }
 
-/// Adds a note to each leak if an address inside it was passed to a free. An allocator that reports
-/// its blocks does not report that it rejected such a call.
+/// If an address inside a leaked resource was passed to a free, adds a note to the leak. An
+/// allocator that reports its blocks does not report that it rejected such a free.
 pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     let runs = input.judged_runs().iter().rev();
     let Some(run) = runs.into_iter().find(|run| !run.freed_inside.is_empty()) else {

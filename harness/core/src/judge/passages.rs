@@ -1,6 +1,6 @@
 //! Chooses lines of the program that show how a leak came about. Most mistakes are not on the line
-//! of the allocation, but in the function that leads both to the allocation and to the free of its
-//! siblings, or near that free.
+//! of the allocation, but in the function that leads both to the allocation and to the free of the
+//! leak's siblings, or near that free.
 
 use super::freed_site::FreedSite;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};

@@ -52,8 +52,8 @@ pub struct Ledger {
     pub(super) tap: Tap<Self>,
 }
 
-/// Receives an event after the ledger has applied it, with the ticket that the ledger returned. It
-/// must neither report to the ledger nor wait for a thread that does.
+/// Receives an event after the ledger has applied it, with the ticket that the ledger returned. A
+/// listener must neither report to the ledger nor wait for a thread that does.
 pub type EventListener = Listener<Ledger>;
 
 impl Ledger {

@@ -96,8 +96,8 @@ impl Layer {
     ///
     /// # Panics
     ///
-    /// Panics if there are more than 4,096 names, or if the global allocator calls this while
-    /// its name is being stored.
+    /// Panics if there are more than 4,096 names, or if the global allocator calls this function
+    /// while a name is being stored.
     #[must_use]
     pub fn allocator(name: &str) -> Self {
         Self::try_allocator(name)

@@ -21,9 +21,8 @@ type Chunk = Box<[OnceLock<Box<[usize]>>]>;
 thread_local! {
     /// The backtraces that this thread used last, by their hash. A program allocates at the same
     /// lines again and again, from many threads at once. Without this cache, all of these threads
-    /// would contend for the lock of that backtrace's shard. An entry is only a guess, so a reader
-    /// compares the frames. Like everything else that a wrapper touches, the cache has no
-    /// destructor.
+    /// would contend for the lock of the same shard. An entry is only a guess, so a reader compares
+    /// the frames. Like everything else that a wrapper touches, the cache has no destructor.
     static MET: [Cell<StackId>; MEMORY] = const { [const { Cell::new(StackId(0)) }; MEMORY] };
 }
 

@@ -41,8 +41,8 @@ impl FindingKind {
     }
 }
 
-/// The result of a check: the kind of its worst finding, or why there could be none. In a file it
-/// is one word, the [`name`](Self::name).
+/// The result of a check: the kind of its worst finding, or why there could be none. In a file, it
+/// is one word, such as `not-measured`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

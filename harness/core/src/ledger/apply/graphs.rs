@@ -35,8 +35,8 @@ impl Ledger {
         if made.place == Place::UNKNOWN {
             made.place = self.resolve_place(&made);
         }
-        // The memory comes from the device's graph memory, no matter what properties its pool has,
-        // and is no longer stream-ordered.
+        // The memory comes from the device's graph memory, no matter what properties the node's
+        // pool has, and is no longer stream-ordered.
         let made = Creation {
             kind: Kind::Graph,
             stream: 0,
