@@ -1,5 +1,6 @@
 // Optimiser steps for many parameters in one launch. The table of parameters is an argument of the
-// kernel, so it takes no device memory. Its size is limited to that of an argument (4 KiB).
+// kernel, so it takes no device memory. The size of the table is limited to the maximum size of an
+// argument (4 KiB).
 
 #define MAX_PARAMETERS 48
 #define CHUNK 1024

@@ -13,7 +13,7 @@ extern "C" __global__ void sum_lines(const float *in, u64 outer, u64 size, float
 }
 
 // Each block of 32 × 32 threads sums 32 neighbouring columns. Each warp sums every 32nd row of
-// them.
+// these columns.
 extern "C" __global__ void sum_columns(const float *in, u64 outer, u64 size, u64 inner,
                                        float scale, float *out) {
     __shared__ float parts[32][33];

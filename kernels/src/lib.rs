@@ -51,7 +51,7 @@
 //! 9 compute                      the operations as traits, on the CPU (host/) and on CUDA (cuda/), over
 //!                                layouts of numbers in storages
 //! 8 memory                       buffers of a device, and the figures of its allocator
-//! 7 device                       a backend and its allocator, which live as long as a handle or a block of theirs
+//! 7 device                       a backend and its allocator, which live as long as a handle or one of their blocks
 //! 6 cuda embedded                the two backends: context, streams, segments
 //! 5 capturing probe              whether this thread captures a graph; the harness's probe of the allocators
 //! 4 allocator                    the caching allocator, which handles streams but no device

@@ -27,9 +27,10 @@ mod lock {
 
     /// Unlocking is a plain store, whereas `std`'s lock needs a second atomic exchange.
     ///
-    /// `SPINS` is the number of turns that a thread spins at first if it finds the lock taken. The
-    /// higher the number, the more often the owner can take the lock again in the meantime, which
-    /// is cheaper than handing it to another thread. However, the waiting thread then waits longer.
+    /// `SPINS` is the number of turns for which a thread spins at first if it finds the lock taken.
+    /// The higher the number, the more often the owner can take the lock again in the meantime,
+    /// which is cheaper than handing it to another thread. However, the waiting thread then waits
+    /// longer.
     #[derive(Debug, Default)]
     pub struct Lock<T, const SPINS: u32 = 32>(SpinMutex<T>);
 
@@ -88,8 +89,8 @@ mod lock {
     /// The shortest time that a sleep takes with the default timer slack.
     const NAP: Duration = Duration::from_micros(50);
 
-    /// Sleeps by waiting for a notification that nobody sends. In `thread::sleep`, the program
-    /// could cancel this thread, and Rust code cannot be unwound by a cancellation.
+    /// Sleeps by waiting for a notification that never comes. In `thread::sleep`, the program could
+    /// cancel this thread, and Rust code cannot be unwound by a cancellation.
     fn nap() {
         static NEVER: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
         let _ = NEVER.1.wait_timeout(locked(&NEVER.0), NAP);

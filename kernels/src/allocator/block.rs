@@ -77,8 +77,8 @@ impl Block {
         }
     }
 
-    /// The number and the bytes of cached parts of segments that this block accounts for: nothing
-    /// if it is a whole segment.
+    /// Returns how many parts of segments this block counts as, and their bytes. Both are 0 if the
+    /// block is a whole segment.
     #[inline]
     pub(crate) fn split_part(&self) -> (usize, usize) {
         if self.is_split() {

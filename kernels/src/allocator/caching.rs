@@ -272,8 +272,7 @@ impl Caching {
     }
 
     /// Returns all cached segments to the layer below, after waiting for the blocks that other
-    /// streams still use. A segment with a block in use stays, and so does one that belongs to a
-    /// graph.
+    /// streams still use. Segments with a block in use and segments that belong to a graph stay.
     pub(crate) fn empty(&mut self) -> Result<()> {
         while let Some(id) = self.pending.wait_next()? {
             self.pass_event(id);

@@ -17,10 +17,10 @@ pub(crate) struct Allocator {
     policy: Policy,
     /// `None` without a cache: the layer below then reports every allocation.
     reporter: Option<Reporter>,
-    /// A lock that spins before it sleeps: a cache hit holds it for less time than a thread takes
-    /// to sleep and be woken, as it would with the lock of `std`. It spins for a long time, because
-    /// a hit changes many cache lines, and moving them to another processor takes longer than the
-    /// hit.
+    /// A lock that spins before it sleeps. A cache hit holds the lock for less time than a thread
+    /// takes to sleep and be woken, as would happen with the lock of `std`. The lock spins for a
+    /// long time, because a hit changes many cache lines, and moving these lines to another
+    /// processor takes longer than the hit.
     caching: Lock<Caching, 256>,
 }
 

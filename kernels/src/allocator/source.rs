@@ -10,7 +10,7 @@ pub(crate) trait SegmentSource: fmt::Debug + Send + Sync {
     /// Allocates a segment and returns its address.
     fn allocate(&self, bytes: usize) -> Result<u64, SegmentError>;
 
-    /// Frees a segment. After an error it is still held.
+    /// Frees a segment. After an error, the segment is still held.
     fn free(&self, address: u64, bytes: usize) -> Result<()>;
 
     /// Records an event in `stream`: the end of the work that has been submitted to it so far.
@@ -32,7 +32,7 @@ pub(crate) enum SegmentError {
     Other(Error),
 }
 
-/// The memory of a whole device, including that of other users.
+/// The memory of a whole device, including the memory of other users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMemory {
     /// The free bytes.

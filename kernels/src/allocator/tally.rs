@@ -46,8 +46,8 @@ pub(crate) struct Tallies {
     parts: [Part; 2],
     /// The peaks of both pools together, which cannot be derived from the peaks of each.
     peak: StatRow,
-    /// Whether the families of active blocks are counted. Until a block may outlive its free, they
-    /// equal those of allocated blocks.
+    /// Whether the families of active blocks are counted. Until a block may outlive its free, their
+    /// figures equal the figures of allocated blocks.
     counts_active: bool,
     pub(crate) num_alloc_retries: u64,
     pub(crate) num_ooms: u64,

@@ -24,8 +24,8 @@ impl Array {
         Ok(self.view(self.layout().broadcast_to(operation, shape)?))
     }
 
-    /// The same elements in another shape of equal count: a view if this array is contiguous,
-    /// otherwise a copy.
+    /// The same elements in another shape with the same number of elements: a view if this array is
+    /// contiguous, otherwise a copy.
     pub(crate) fn reshaped(&self, shape: Dims) -> Result<Self> {
         let dense = self.packed()?;
         Ok(dense.view(dense.layout().reshaped(shape)))

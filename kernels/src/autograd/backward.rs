@@ -15,7 +15,7 @@ type PendingGradients = BTreeMap<u64, (Arc<Node>, Array)>;
 ///
 /// # Errors
 ///
-/// Returns an error if a pass has already used an operation, or a saved tensor was changed.
+/// Returns an error if a pass has already used an operation, or if a saved tensor was changed.
 pub(crate) fn backward(root: &Edge, gradient: Array, keep: bool) -> Result<()> {
     let mut pending = PendingGradients::new();
     pass(root, gradient, &mut pending)?;

@@ -22,7 +22,8 @@ pub(crate) fn only(gradient: Array) -> OperandGradients {
     [Some(gradient), None, None]
 }
 
-/// The way in which an operation turns the gradient of its result into those of its operands.
+/// The way in which an operation turns the gradient of its result into the gradients of its
+/// operands.
 pub(crate) trait Rule: Duplicate + Send + Sync {
     /// The name of the operation in messages.
     fn name(&self) -> &'static str;
@@ -56,7 +57,8 @@ pub(crate) enum Edge {
 /// One recorded operation.
 pub(crate) struct Node {
     name: &'static str,
-    /// Increases with each node, so an operation has a larger number than those it depends on.
+    /// Increases with each node, so an operation has a larger number than the operations that it
+    /// depends on.
     sequence: u64,
     rule: Mutex<Option<Box<dyn Rule>>>,
     edges: [Edge; MAX_OPERANDS],

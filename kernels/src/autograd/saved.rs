@@ -23,7 +23,7 @@ impl Saved {
     ///
     /// # Errors
     ///
-    /// Returns an error if the content has been changed in place since then.
+    /// Returns an error if the content has been changed in place since it was saved.
     pub(crate) fn unpack(self) -> Result<Array> {
         let now = self.content.storage().version();
         if now == self.version {

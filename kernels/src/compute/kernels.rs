@@ -152,7 +152,8 @@ pub(crate) trait RandomKernels {
 }
 
 pub(crate) trait PointwiseKernels {
-    /// Applies a function to an input of any layout; the output is contiguous and has its shape.
+    /// Applies a function to an input of any layout; the output is contiguous and has the shape of
+    /// the input.
     fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()>;
 
     /// Applies a function to two inputs with the output's shape; the output is contiguous.

@@ -4,7 +4,7 @@ use std::{fmt, iter};
 
 use crate::error::{Error, Result};
 
-/// The maximum number of dimensions of a tensor. It is bounded because kernels take shapes by
+/// The maximum number of dimensions of a tensor. There is a maximum because kernels take shapes by
 /// value.
 pub const MAX_RANK: usize = 6;
 
@@ -155,7 +155,8 @@ impl Layout {
         self
     }
 
-    /// Shows the same elements in another shape with equal count. Only for contiguous layouts.
+    /// Shows the same elements in another shape with the same number of elements. Only for
+    /// contiguous layouts.
     pub(crate) fn reshaped(&self, shape: Dims) -> Self {
         Self {
             offset: self.offset,

@@ -66,8 +66,8 @@ impl Blas {
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetstream>
     fn work_on(&mut self, stream: CUstream) -> Result<()> {
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the handle is alive. The stream is `self.stream`, or that of a capture, which
-        // outlives the call to `captured`.
+        // SAFETY: the handle is alive. The stream is `self.stream`, or the stream of a capture,
+        // which outlives the call to `captured`.
         Ok(unsafe { result::set_stream(self.handle, stream.cast()) }?)
     }
 
@@ -135,7 +135,8 @@ impl Blas {
             }
         };
         // SAFETY: the handle is alive, and the scalars outlive the call, which reads them from host
-        // memory in the handle's default pointer mode. The caller guarantees the matrices.
+        // memory in the handle's default pointer mode. The caller guarantees that the matrices are
+        // valid.
         let made = unsafe {
             result::sgemm(
                 self.handle,

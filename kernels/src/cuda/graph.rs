@@ -171,7 +171,7 @@ impl RelaxedMode {
 
 impl Drop for RelaxedMode {
     fn drop(&mut self) {
-        // The driver accepted the first exchange, so it accepts this exchange as well.
+        // The driver accepted the first exchange, so it also accepts this one.
         let _ = exchange(self.0);
     }
 }

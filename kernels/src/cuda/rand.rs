@@ -55,7 +55,7 @@ impl Generator {
         let out = std::ptr::with_exposed_provenance_mut(
             usize::try_from(address).expect("device addresses have the host's width"),
         );
-        // SAFETY: the generator is alive, and the caller guarantees the address.
+        // SAFETY: the generator is alive, and the caller guarantees that the address is valid.
         unsafe {
             result::set_seed(self.handle, seed)?;
             result::set_offset(self.handle, 0)?;

@@ -38,7 +38,8 @@ impl<const TENSORS: usize> TensorDataset<TENSORS> {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are no tensors, one is a scalar, or their numbers of rows differ.
+    /// Returns an error if there are no tensors, if one of them is a scalar, or if their numbers of
+    /// rows differ.
     pub fn new(tensors: [HostTensor; TENSORS]) -> Result<Self> {
         let shapes = || tensors.iter().map(HostTensor::shape).collect::<Vec<_>>();
         let mut rows = tensors.iter().map(|tensor| tensor.shape().first());

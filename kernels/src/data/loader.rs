@@ -72,7 +72,7 @@ impl<B> DataLoader<B> {
         self
     }
 
-    /// Makes up to this number of batches ahead, on a separate thread for each epoch.
+    /// Makes up to this many batches ahead of time, on a separate thread for each epoch.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = batches;

@@ -20,9 +20,9 @@ use crate::stream::{Stream, StreamId};
 
 /// A handle to a device, like an [`Arc`](std::sync::Arc) of its state.
 ///
-/// The count of handles becomes 0 only under the allocator's lock, and so does the allocator's
-/// count of blocks. The thread that finds both at 0 under the lock has given up the last claim to
-/// the state, and destroys the state.
+/// The count of handles and the allocator's count of blocks become 0 only under the allocator's
+/// lock. The thread that finds both counts at 0 under the lock has given up the last claim to the
+/// state, and destroys the state.
 pub(super) struct Handle(NonNull<Counted>);
 
 struct Counted {

@@ -62,7 +62,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Returns an error if its context does not fit its capacity.
+    /// Returns an error if the device's context does not fit into its capacity.
     pub fn embedded_with(config: EmbeddedConfig) -> Result<Self> {
         let id = DeviceId::unique();
         let embedded = Embedded::new(&config, id)?;

@@ -1,4 +1,4 @@
-//! When a device is destroyed: together with the last of its handles and blocks.
+//! Tests that a device is destroyed together with the last of its handles and blocks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -155,8 +155,7 @@ fn a_failed_request_keeps_nothing_alive() {
     below.assert_destroyed();
 }
 
-/// When a device is destroyed, it waits for all its work, so such a block need not be returned
-/// first.
+/// When a device is destroyed, it waits for all its work, so the block need not be returned first.
 #[test]
 fn a_freed_block_that_another_stream_still_uses_keeps_nothing_alive() {
     let (device, below) = device(Policy::Caching);

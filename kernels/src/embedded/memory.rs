@@ -28,7 +28,7 @@ pub(crate) struct EmbeddedMemory {
 #[derive(Debug)]
 pub(crate) struct MappedMemory {
     mappings: HashMap<u64, MmapMut>,
-    /// The bytes in use in whole pages, including those of the context.
+    /// The bytes in use in whole pages, including the context's bytes.
     used: usize,
     pub(crate) faults: Faults,
 }

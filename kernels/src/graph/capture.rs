@@ -52,7 +52,7 @@ impl fmt::Debug for CapturedWork {
     }
 }
 
-/// The capture of this thread, which ends when this is dropped, even by a panic.
+/// The capture of this thread, which ends when this value is dropped, even by a panic.
 #[derive(Debug)]
 pub(super) struct CaptureSession(());
 

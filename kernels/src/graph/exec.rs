@@ -38,10 +38,10 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// Returns the closure's error, or that of the first operation in it that failed or cannot be
-    /// captured, even if the closure continued. If the device has no room left, returns
-    /// [`Error::Capture`](crate::Error::Capture), because a capture cannot empty the cache. Nothing
-    /// is recorded then, and allocated memory is returned to the cache. If another thread
+    /// Returns the closure's error, or the error of the first operation in the closure that failed
+    /// or cannot be captured, even if the closure continued. If the device has no room left,
+    /// returns [`Error::Capture`](crate::Error::Capture), because a capture cannot empty the cache.
+    /// Nothing is recorded then, and allocated memory is returned to the cache. If another thread
     /// synchronises the whole context at the same time, both calls fail.
     pub fn capture<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<(Self, T)> {
         let session = CaptureSession::begin(device)?;

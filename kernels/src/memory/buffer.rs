@@ -114,7 +114,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// The address of the bytes: a device pointer, or an address of this process if embedded.
+    /// The address of the bytes: a device pointer, or an address in this process if the device is
+    /// embedded.
     #[must_use]
     pub fn address(&self) -> u64 {
         match &self.memory {

@@ -52,14 +52,14 @@ pub fn snapshot(device: &Device) -> Snapshot {
     device.allocator().lock().snapshot()
 }
 
-/// Returns every cached segment to the driver. Segments with a block in use stay, as do those that
-/// a [graph](crate::graph) may still write to. Waits for blocks that were freed while another
+/// Returns every cached segment to the driver. Segments stay if they have a block in use or if a
+/// [graph](crate::graph) may still write to them. Waits for blocks that were freed while another
 /// stream used them.
 ///
 /// # Errors
 ///
 /// Returns an error if the driver refused to free a segment, now or at an earlier free. All other
-/// segments have been freed anyway. Also returns an error in a capture of the device, where nothing
+/// segments are freed nevertheless. Also returns an error in a capture of the device, where nothing
 /// is freed.
 pub fn empty_cache(device: &Device) -> Result<()> {
     capturing::forbid(device.id(), "emptying the cache", "do it before or after")?;
@@ -76,7 +76,7 @@ pub fn reset_accumulated(device: &Device) {
     device.allocator().lock().tallies_mut().reset_accumulated();
 }
 
-/// The memory of the whole device, including that of the context and of other processes.
+/// The memory of the whole device, including the memory of the context and of other processes.
 ///
 /// # Errors
 ///

@@ -15,8 +15,8 @@ pub struct Released {
     pub before: Held,
     /// Its usage after the release.
     pub after: Held,
-    /// The segments that stay. Each is pinned by those of its blocks that are not inactive. The
-    /// rest of the segment can serve later requests, but not other processes or libraries.
+    /// The segments that stay. Each is pinned by its blocks in use. The rest of the segment can
+    /// serve later requests, but not other processes or libraries.
     pub pinned: Vec<SegmentInfo>,
 }
 

@@ -44,7 +44,7 @@ pub trait Optimizer {
     }
 }
 
-/// The parameters that have a gradient, each with the gradient and its index in the list.
+/// The parameters that have a gradient, each with its gradient and its index in the list.
 fn with_gradients<'a>(
     operation: &'static str,
     parameters: &'a [Tensor],

@@ -24,7 +24,7 @@ struct SimulatedQueue {
 #[derive(Default)]
 struct Progress {
     held_up: bool,
-    /// The number of times that the stream was resumed, which completes the work submitted before.
+    /// How many times the stream has been resumed. Resuming it completes the work submitted before.
     resumptions: u64,
 }
 

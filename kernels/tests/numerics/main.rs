@@ -21,7 +21,8 @@ fn devices() -> Vec<Device> {
     std::iter::once(embedded).chain(Device::cuda(0)).collect()
 }
 
-/// Fails unless each number is within `bound` of the reference, relative to the largest in it.
+/// Fails unless each number is within `bound` of the reference, relative to the largest number in
+/// the reference.
 #[track_caller]
 fn assert_close(what: &str, found: &[f32], reference: &[f64], bound: f64) {
     assert_eq!(found.len(), reference.len(), "{what}: lengths");

@@ -11,14 +11,15 @@ use crate::report::{Frame, Owner, segments};
 pub struct Allocator {
     /// The name of its probe.
     pub name: &'static str,
-    /// The libraries that allocate through it.
+    /// The libraries that allocate through this allocator.
     pub used_by: &'static str,
     /// The crate that provides a probe for it. If there is none, users write their own.
     pub probe_in: Option<&'static str>,
     /// Rows of words. A row matches if a single frame contains all of the row's words in its
-    /// function, its file or the name of its library. In a frame of user code, the words must be
-    /// several names around the function or be part of the library's name, because users name
-    /// directories, types and functions as they like.
+    /// function, its file or the name of its library. In a frame of user code, the words count only
+    /// if there are several of them and names around the function begin with them, or if the
+    /// library's name contains them, because users name directories, types and functions as they
+    /// like.
     frames: &'static [&'static [&'static str]],
 }
 
@@ -95,19 +96,19 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     frames.iter().find_map(|frame| {
         let function = frame.function.as_deref().unwrap_or_default();
         let module = frame.module.as_deref().unwrap_or_default();
-        // Line tables give an inlined function without its path, but with its file. A crate's
-        // directory may have hyphens where its path has underscores.
+        // For an inlined function, line tables contain the file but not the module path. A crate's
+        // directory may have hyphens where its module path has underscores.
         let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
         let has_all = |words: &&[&str]| {
             let all_in = |text: &str| words.iter().all(|word| text.contains(word));
             let is_inside = words.len() > 1 && is_below(function, words);
             let in_code = match frame.owner {
                 Owner::User => is_inside,
-                // Without line tables, a C++ program is native code as well.
+                // Without line tables, the program's own C++ code has this owner too.
                 Owner::Native if function.contains("::") => is_inside || all_in(&file),
                 _ => all_in(function) || all_in(&file),
             };
-            // A program may have any name.
+            // An executable may have any name, so only the names of libraries are compared.
             let is_library = module.contains(".so");
             in_code || (is_library && all_in(module))
         };
@@ -117,8 +118,8 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     })
 }
 
-/// Whether these words begin names around `function`, in this order, as they are in a copy of the
-/// allocator's sources among the user's own. There may be others between them, such as the
+/// Whether names around `function` begin with these words, in this order, as in a copy of the
+/// allocator's sources among the user's own. Other names may come between them, such as the
 /// namespace of a version.
 fn is_below(function: &str, words: &[&str]) -> bool {
     let path = function.trim_start_matches(['<', '&']);

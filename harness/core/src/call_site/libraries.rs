@@ -1,6 +1,6 @@
 //! The libraries that allocate GPU memory for themselves, recognised by the names of their files
 //! and functions. The frames of a backtrace between the driver and the user's code show which of
-//! them made an allocation.
+//! these libraries made an allocation.
 
 use super::mentions;
 use crate::report::{Frame, Library, Owner};
@@ -19,7 +19,7 @@ pub struct KnownLibrary {
     /// What memory it keeps, for how long, and what to do about it. This explains a finding, and
     /// never excuses a leak.
     keeps: Option<&'static str>,
-    /// The same for the functions with a prefix.
+    /// A prefix, and what applies instead to memory that functions with this prefix allocate.
     keeps_in: Option<(&'static str, &'static str)>,
 }
 
@@ -74,8 +74,8 @@ impl KnownLibrary {
     }
 }
 
-/// One row per library. If one name is a prefix of another, the longer one comes first. The source
-/// of what a library keeps is above its row.
+/// One row per library. If one name is a prefix of another, the longer one comes first. A comment
+/// above a row names the source for what the library keeps.
 const LIBRARIES: &[KnownLibrary] = &[
     row(
         "CUDA driver",
@@ -227,9 +227,9 @@ pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
 /// Returns the library that owns the memory allocated at `frames`, a backtrace from which the
 /// frames of the capture have been removed.
 ///
-/// If NVIDIA's libraries call each other, this is the outermost one: cuDNN if cuDNN calls cuBLAS
-/// and cuBLAS calls cuBLASLt. Only frames inside the first frame of the user or of a crate count,
-/// because a library further out has called back into that code.
+/// If NVIDIA's libraries call each other, the outermost one owns the memory: cuDNN if cuDNN calls
+/// cuBLAS and cuBLAS calls cuBLASLt. Only frames inside the first frame of the user or of a crate
+/// count, because a library further out has called back into that code.
 pub(super) fn library(frames: &[Frame]) -> Option<Library> {
     let inner = frames
         .iter()

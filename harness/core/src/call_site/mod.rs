@@ -30,7 +30,7 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
         frames.pop();
     }
     frames.drain(..capture(&frames));
-    // If a checked block runs inside a test, the harness is among the outer callers as well.
+    // If a checked block runs inside a test, the harness is also among the outer callers.
     frames.retain(|frame| frame.owner != Owner::Harness);
     for function in frames
         .iter_mut()
@@ -66,7 +66,7 @@ fn loads_code(function: &str) -> bool {
 }
 
 /// Whether each of these words occurs in the function or in the file of this frame. A crate's
-/// directory may have hyphens where its path has underscores.
+/// directory may have hyphens where its module path has underscores.
 pub(crate) fn mentions(frame: &Frame, words: &[&str]) -> bool {
     let function = frame.function.as_deref().unwrap_or_default();
     let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
@@ -158,7 +158,7 @@ fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
                     | "__libc_start_call_main"
                     | "__libc_start_main_impl"
             ),
-            // In a stripped program, the start is only known by what it called.
+            // In a stripped program, start-up code can be recognised only by what it called.
             None => {
                 frame.is_of_a_system_library()
                     || inside

@@ -103,7 +103,7 @@ fn failing(result: &CheckResult, kind: FindingKind) -> impl Iterator<Item = &Fin
     findings.filter(move |finding| finding.kind == kind && finding.is_failure())
 }
 
-/// Returns the largest sum of bytes in `findings` of one layer at one place.
+/// Returns the largest number of bytes that `findings` add up to in one layer at one place.
 fn largest_sum(findings: &[&Finding]) -> Option<u64> {
     let mut sums: BTreeMap<_, Vec<u64>> = BTreeMap::new();
     for finding in findings {

@@ -9,7 +9,7 @@ use super::suppressions;
 use crate::report::{AllowedBy, Finding, FindingKind};
 use crate::units::{exact_size, quantity, total};
 
-/// Returns the resources that are allowed to stay by the code that created them.
+/// Returns the resources that may stay because the code that created them allows it.
 pub(crate) fn by_the_code(diff: &Diff, input: &CheckInput) -> Vec<Found> {
     let all = diff.allowed.iter().filter_map(|(by, group)| {
         let kept = group.kept_in_all();
@@ -57,7 +57,9 @@ pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
 /// Compares the leaks of a test with its expected leaks. Expected leaks are allowed.
 ///
 /// # Errors
-/// If they differ, returns a sentence with the expected and the actual leaks.
+///
+/// If the leaks differ from the expected ones, returns a sentence with the expected and the actual
+/// leaks.
 pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String> {
     let leaked = || {
         let all = found.iter().map(|found| &found.finding);

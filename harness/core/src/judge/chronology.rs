@@ -1,5 +1,5 @@
-//! Finds the order in which the run that confirmed a leak created and freed the resources of the
-//! leak's line. The mistake is often between two frees, or before the first one. A line is
+//! Finds the order in which the resources of a leak's line were created and freed in the run that
+//! confirmed the leak. The mistake is often between two frees, or before the first one. A line is
 //! described only if everything that happened on it is known.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const MOST_LEFT: usize = 1000;
 struct Created {
     /// The event that created it.
     at: u64,
-    /// The event after its free, if it was freed.
+    /// The number of the event after its free, if it was freed.
     until: Option<u64>,
     /// The functions that led to it, innermost first.
     callers: Vec<String>,

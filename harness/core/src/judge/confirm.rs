@@ -18,7 +18,7 @@ use crate::ledger::StackId;
 use crate::report::{Confirmation, FindingKind};
 use crate::units::{count, total};
 
-/// How many times a check without `rounds` runs its body at most.
+/// The maximum number of times that a check without `rounds` runs its body.
 pub(crate) const MAX_RUNS: usize = 3;
 
 /// Whether the second of two runs left something that neither run explains, so that a third must
@@ -228,7 +228,7 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     let (own, all) = (group.kept[last].amount, class.left[last]);
     let shown = [own, all][usize::from(own.is_zero())];
     leaked.finding.confirmed = confirmation(&vec![true; last + 1], shown);
-    // What a later run left in excess of the first run is charged to only one group.
+    // If a later run left more than the first run, the excess is charged to only one group.
     let of_first = |other: &&&Group| !other.kept[0].amount.is_zero();
     if class.groups.iter().find(of_first).map(|other| &other.key) == Some(&group.key) {
         let beyond = |left: &Amount| left.bytes.saturating_sub(class.left[0].bytes);

@@ -49,7 +49,8 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
             let class = Class::of(record);
             let foreign = match &live.owner {
                 Ownership::HandedOver | Ownership::Another => continue,
-                // Whether an allocator still uses memory that may stay makes no difference.
+                // For memory that may stay, it makes no difference whether an allocator still uses
+                // it.
                 Ownership::Allowed(by) => {
                     let of_reason = (by.stands_in.clone(), by.reason.clone());
                     let (_, groups) = allowed
@@ -60,7 +61,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 }
                 Ownership::Session => None,
                 // A later run sees what threads outside the check created during an earlier one. If
-                // that run was not alone, these threads may belong to other tests.
+                // the earlier run was not alone, these threads may belong to other tests.
                 Ownership::Foreign(_)
                     if runs[creating_run(runs, record)]
                         .others
@@ -173,8 +174,8 @@ fn held_unseen(
     let has_probe = run.probed.iter().any(|name| name == allocator.name);
     match has_probe {
         false => Some(Missing::Probe(allocator)),
-        // If the probe reports its segments, this record is not one of them, so the allocator has
-        // lost track of it.
+        // If the probe reports the allocator's segments, this record is not one of them, so the
+        // allocator has lost track of this memory.
         true => {
             let layer = Layer::allocator(allocator.name);
             let names_segments = run.segments.has_any_of(layer, class.place);

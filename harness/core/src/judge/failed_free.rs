@@ -24,8 +24,8 @@ use crate::units::{quantity, total};
 /// The largest number of call sites that a finding names for frees of an address inside a record.
 const MOST_INSIDE: usize = 3;
 
-/// Calls at the same call site that failed to free resources, all of which were created at the same
-/// call site, with the number of the run of each call. There is at least one call.
+/// Calls that failed to free resources, each with the number of its run. All calls were made at one
+/// call site, and all resources were created at one call site. There is at least one call.
 type Failed = Vec<(usize, FailedCall)>;
 
 /// Returns the failed frees, and removes from `diff` the records that are live only because of
@@ -76,8 +76,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     found
 }
 
-/// Adds a note to each leak if an address inside it was passed to a free. An allocator that reports
-/// its blocks does not report that it rejected such a call.
+/// If an address inside a leaked resource was passed to a free, adds a note to the leak. An
+/// allocator that reports its blocks does not report that it rejected such a free.
 pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     let runs = input.judged_runs().iter().rev();
     let Some(run) = runs.into_iter().find(|run| !run.freed_inside.is_empty()) else {
@@ -107,8 +107,8 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
                 site.shown(&input.subject.test)
             ));
         }
-        // If every leaked resource had such a free, these frees are the mistake, and other passages
-        // explain nothing.
+        // If an address inside every leaked resource was passed to a free, these frees are the
+        // mistake, and other passages explain nothing.
         if meant.len() as u64 >= finding.count && !passages.is_empty() {
             finding.passages = passages;
         }
@@ -324,7 +324,7 @@ fn in_broken_context(
     found.records.sort_unstable();
     found.records.dedup();
     let finding = &mut found.finding;
-    // The record of a failed free is live as well, so the finding counts live resources, not calls.
+    // The record of a failed free is also live, so the finding counts live resources, not calls.
     (finding.count, finding.bytes) = (sum.count.max(1), sum.bytes);
     finding.each = None;
     if kinds.len() > 1 {

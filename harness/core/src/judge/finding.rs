@@ -97,7 +97,7 @@ fn labels(tally: &Tally, names: &NameTable) -> Option<String> {
     (!shown.is_empty()).then(|| format!("named {}{more}", shown.join(", ")))
 }
 
-/// Returns a note that says whether a handle of this physical memory was not released or a range is
+/// Returns a note that says whether a handle to this physical memory was not released or a range is
 /// still mapped. The line that allocated the memory does not show which of the two happened.
 /// Returns `None` for other memory.
 fn what_holds(tally: &Tally, input: &CheckInput) -> Option<String> {
@@ -135,8 +135,8 @@ fn sentence(holdings: &[&Holding]) -> Option<String> {
 }
 
 /// Returns a note if a thread other than the test's own allocated the resource, and threads of the
-/// test were still running at the end. Such a thread may belong to a pool that other tests use as
-/// well.
+/// test were still running at the end. Such a thread may belong to a pool that other tests also
+/// use.
 fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<String> {
     let is_running = input.runs[run].threads_running != 0;
     let mut names = group

@@ -16,14 +16,14 @@ pub(crate) struct GroupKey {
     pub(crate) stack: StackId,
 }
 
-/// The layer, the place and the kind, which are everything by which records are grouped except the
-/// call site.
+/// Everything by which records are grouped except the call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Class {
     pub(crate) layer: Layer,
     pub(crate) place: Place,
     pub(crate) kind: Kind,
-    /// How its context ended, if only that freed the resource, or `None` if it is live.
+    /// How the resource's context ended, if only that freed the resource. `None` if the resource is
+    /// live.
     pub(crate) ended: Option<ContextEnd>,
 }
 

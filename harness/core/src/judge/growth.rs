@@ -103,8 +103,8 @@ fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)
 }
 
 /// Marks the call sites that grew in each of the last snapshots, and the allocators that grew as a
-/// whole although none of their call sites did. The latter are one finding, at the call site with
-/// the largest share.
+/// whole although none of their call sites did. All that such an allocator holds is one finding, at
+/// the call site with the largest share.
 pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
     let (sites, allocators): (Vec<_>, Vec<_>) = trend
         .growing()

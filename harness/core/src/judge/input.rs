@@ -145,8 +145,8 @@ pub struct RunInput {
     pub threads_running: u64,
     /// Whether any source reported anything, or the figures of a probe changed.
     pub saw_events: bool,
-    /// Whether a stream was being captured when the run began or ended. The reserves of CUDA's pools
-    /// could then not be released before they were read.
+    /// Whether a stream was being captured when the run began or ended. In that case, the reserves
+    /// of CUDA's pools could not be released before they were read.
     #[serde(default)]
     pub is_capturing: bool,
     /// How usage changed over time.
@@ -168,8 +168,8 @@ impl RunInput {
         total(failed.map(figure))
     }
 
-    /// Returns the number of calls that allocated or freed while the body ran, or 0 if it is
-    /// unknown.
+    /// Returns the number of calls that allocated or freed while the body ran, or 0 if the number
+    /// is unknown.
     pub(crate) fn calls(&self) -> u64 {
         self.ended.saturating_sub(self.began)
     }
@@ -243,7 +243,7 @@ pub enum Ownership {
     Session,
     /// A thread outside every scope created the record while nothing but the check could run.
     Foreign(ThreadNumber),
-    /// The check itself owns the record, and it may stay because the code that created it, or a
+    /// The check itself owns the record, which may stay because the code that created it, or a
     /// check inside this one, allows this particular object.
     Allowed(AllowedBy),
     /// The check created the record and has handed over the responsibility to free it.
@@ -314,7 +314,7 @@ pub struct Expect {
 }
 
 impl CheckInput {
-    /// Returns the first run, whose baseline is that of the whole check.
+    /// Returns the first run, whose baseline is the baseline of the whole check.
     pub fn first(&self) -> &RunInput {
         &self.runs[0]
     }

@@ -62,10 +62,10 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
     found.insert(at.min(found.len()), cause);
 }
 
-/// Finds leaks that the same calls to a library created. The most important of these leaks is
-/// reported. Each of the others is marked as its consequence if its count is a multiple of the
-/// count of the reported leak. Memory is more important than handles, and a larger leak of memory
-/// is more important than a smaller one.
+/// Finds leaks of resources that the same calls to a library created. The most important of these
+/// leaks is reported. Each other leak is marked as a consequence of the reported one if its count
+/// is a multiple of the reported leak's count. Memory is more important than handles, and a larger
+/// leak of memory is more important than a smaller one.
 pub(crate) fn mark_consequences(found: &mut [Found]) {
     let mut calls: FxHashMap<_, Vec<usize>> = FxHashMap::default();
     for (at, it) in found.iter().enumerate() {
@@ -104,8 +104,8 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
     }
 }
 
-/// Returns the function of a library that created a leak, and the line of the user that called it,
-/// with its callers.
+/// Returns the library function that created a leaked resource, and the user's frame that called
+/// this function, with its callers.
 fn library_call(finding: &Finding) -> Option<(&str, &[Frame])> {
     let (inner, outer) = finding.site.frames.split_at_checked(finding.site.user?)?;
     let is_known = finding.kind == FindingKind::Leaked && line_of(finding).is_some();

@@ -14,7 +14,8 @@ pub fn is_anything_left(run: &RunInput, is_cudas_own: impl Fn(StackId) -> bool) 
         matches!(live.owner, Ownership::Session | Ownership::Foreign(_))
             && is_own(live, run, &is_cudas_own)
     };
-    // The record of a resource whose free is in flight is not live, so pools count too.
+    // The record of a resource whose free is in flight is not live, so the figures of pools and
+    // probes are also compared.
     let is_read = |usage: &LayerUsage| !matches!(usage.name, LayerName::Layer(_));
     run.live.iter().any(is_left)
         || !run.anomalies.is_empty()

@@ -60,8 +60,8 @@ impl Limits {
         metered.next().map(|_| self.layer)
     }
 
-    /// Returns every limit that a run exceeded, according to the readings of its scope, and to the
-    /// reserve before the run and at its maximum.
+    /// Returns every limit that a run exceeded. `readings` are those of the run's scope, `before`
+    /// is the usage before the run, and `at_most` contains the highest reserves.
     pub fn exceeded(
         &self,
         readings: Vec<MeterReading>,
@@ -80,7 +80,7 @@ impl Limits {
         over.collect()
     }
 
-    /// Returns a figure to which `limit` applies if it is set.
+    /// Returns a figure to which `limit` applies if the limit is set.
     fn figure(&self, limit: Limit, reached: u64, place: Place) -> UsageOverBudget {
         UsageOverBudget {
             limit,

@@ -143,7 +143,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     others.extend(allowed::by_the_code(&diff, input));
     let mut budgets = budget::findings(input);
     if lost {
-        // The frees that were missed make a peak too high, but not a sum of all allocations.
+        // Missed frees make a peak too high, but they do not affect a sum of all allocations.
         let is_peak = |finding: &Finding| {
             let exceeded = finding.budget.as_ref();
             finding.layer == Layer::DRIVER

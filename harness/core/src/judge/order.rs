@@ -7,9 +7,10 @@ use super::broken_context;
 use super::finding::Found;
 use super::input::CheckInput;
 
-/// Sorts the findings. The call that broke a context comes first, because it explains the rest.
-/// Then come the worst kinds and, of each kind, those of the program's own code, which is a more
-/// likely cause than a library's, and the largest.
+/// Sorts the findings. The call that broke a context comes first, because it explains the rest. The
+/// other findings are sorted by kind, with the worst first. Within a kind, the findings of the
+/// program's own code come before those of libraries, because the program is the more likely cause.
+/// After that, the largest come first.
 pub(super) fn sort(found: &mut [Found], input: &CheckInput) {
     let broken = broken_context::of(input).map(|broken| broken.error);
     found.sort_by_key(|Found { finding, .. }| {

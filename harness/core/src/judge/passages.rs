@@ -1,6 +1,6 @@
 //! Chooses lines of the program that show how a leak came about. Most mistakes are not on the line
-//! of the allocation, but in the function that leads both to the allocation and to the free of its
-//! siblings, or near that free.
+//! of the allocation, but in the function that leads both to the allocation and to the free of the
+//! leak's siblings, or near that free.
 
 use super::freed_site::FreedSite;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
@@ -14,7 +14,7 @@ pub const LINES_AFTER: u32 = 3;
 const FARTHEST: u32 = 10;
 /// How many lines after the call to the allocating function are shown if no frees are known.
 const AFTER_THE_CALL: u32 = 2;
-/// How many callers are shown for something that was allocated elsewhere.
+/// How many callers are shown for something that another function allocated later.
 const MOST_CALLERS: usize = 2;
 
 /// Returns the passages for a leak. `freed` are the siblings or companions of the leak that were
@@ -50,7 +50,7 @@ pub(super) fn of_leak(
     });
     let mut common = common.peekable();
     // The function that leads to both the allocation and the free calls another function on the way
-    // to the free. That function may decide whether anything is freed.
+    // to the free. The called function may decide whether anything is freed.
     let way = common.peek().and_then(|(_, end)| end.checked_sub(1));
     let way = way.filter(|it| *it > 0).map(|it| ends[it]);
     let meeting = common.find(|(at, _)| is_telling(own[*at]));

@@ -59,8 +59,8 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     of_others.iter().map(note).collect()
 }
 
-/// Whether a third run must decide, because only the second of two runs shows a rise or only one of
-/// them could be judged.
+/// Whether a third run must decide, because only the second of two runs shows a rise, or because
+/// only one of the runs could be judged.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     let rises = rises(input, is_alone);
     rises.iter().any(Rise::is_undecided) || (lacks_confirmation(input) && !rises.is_empty())

@@ -1,7 +1,7 @@
 //! A figure without an owner that rose: the sum of a probed allocator, or a reserve.
 //!
-//! Neither the line nor the individual block is known. What is known is how much the figure rose in
-//! each run. A rise is judged like a leak with a call site: a rise that repeats is not one-time
+//! The line and the individual block are unknown. Only the amount by which the figure rose in each
+//! run is known. A rise is judged like a leak with a call site: a rise that repeats is not one-time
 //! set-up, and with rounds, only a rise in every round is a finding.
 
 use super::finding::{Found, confirmation, of_sum, repeats};

@@ -10,7 +10,7 @@ use super::pairs;
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Holding, Kind, Layer, Place, Record};
 
-/// A range of the layer below that an allocator holds.
+/// A range of addresses that an allocator holds in the layer below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The first address, in the address space of the layer below.
@@ -19,7 +19,7 @@ pub struct Segment {
     pub bytes: u64,
 }
 
-/// The ranges that probed allocators hold of the layer below them.
+/// The ranges that probed allocators hold in the layer below them.
 ///
 /// A record inside one of these ranges is never a finding. The blocks in it are judged in the
 /// allocator's own layer, and the segment itself is judged as that allocator's reserve.

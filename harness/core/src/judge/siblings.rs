@@ -1,6 +1,6 @@
 //! Adds to a leak where its siblings were freed, and through which callers they were allocated.
-//! Siblings are other resources created on the same line. Where they differ from the leak is often
-//! the mistake, such as a branch that returns early.
+//! Siblings are other resources created on the same line. The mistake is often where they differ
+//! from the leak, such as in a branch that returns early.
 //!
 //! If no sibling was freed, adds where the companions of the leak were freed. Companions are other
 //! resources that the same function created. A `Drop` may forget one of two fields, for example.

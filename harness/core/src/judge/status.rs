@@ -73,8 +73,8 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     if let Some(reason) = ambiguous_free(input) {
         inconclusive(reason);
     }
-    // A test whose second run fails must not pass because something else is unknown as well. So
-    // this reason comes before that of a sum that others could have changed.
+    // A test whose second run fails must not pass because something else is also unknown. So this
+    // reason comes before the one about a sum that others could have changed.
     let lacks_a_run = input.could_not_repeat()
         && input.facts.rounds <= 1
         && input.judged_runs().len() > 1

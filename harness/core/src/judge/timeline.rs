@@ -14,7 +14,7 @@ const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
 /// The number of samples that are kept for each figure of a run.
 pub const SAMPLES: usize = 128;
-/// The number that is kept for each figure if the check has several rounds.
+/// The number of samples that are kept for each figure of a round if the check has several rounds.
 pub const SAMPLES_OF_A_ROUND: usize = 16;
 /// A check with more runs than this keeps only the largest allocations of each run.
 const MAX_RUNS: usize = 3;

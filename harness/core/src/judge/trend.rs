@@ -22,7 +22,7 @@ pub struct Trend {
     lines: Vec<Line>,
 }
 
-/// A followed subject and its recent levels.
+/// A subject whose trend is followed, and its recent levels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Line {
     pub(super) what: Followed,

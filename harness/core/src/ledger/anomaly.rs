@@ -47,7 +47,7 @@ pub enum Anomaly {
     Overwritten {
         /// The record that was live. The ledger has removed it.
         record: Record,
-        /// The record that has its key now. `None` for resources that may have more than one
+        /// The record that has the key now. `None` for resources that may have more than one
         /// holder.
         by: Option<Record>,
     },
@@ -67,7 +67,7 @@ pub struct FailedCall {
 }
 
 impl Anomaly {
-    /// Returns the record that ended with its context, if this is about one.
+    /// Returns the record that ended with its context, if the anomaly is about such a record.
     pub fn ended(&self) -> Option<&Record> {
         match self {
             Self::EndedWithContext { record, .. } => Some(record),

@@ -45,15 +45,15 @@ pub struct Ledger {
     pub contexts: ContextTable,
     /// The anomalies so far.
     pub anomalies: Anomalies,
-    /// The recorded frees of what the logged scopes created.
+    /// The recorded frees of resources that the logged scopes created.
     pub free_log: FreeLog,
     /// Whether resources made outside every scope belong to the watched program.
     all_its_own: AtomicBool,
     pub(super) tap: Tap<Self>,
 }
 
-/// Receives an event after the ledger has applied it, with the ticket that the ledger returned. It
-/// must neither report to the ledger nor wait for a thread that does.
+/// Receives an event after the ledger has applied it, with the ticket that the ledger returned. A
+/// listener must neither report to the ledger nor wait for a thread that does.
 pub type EventListener = Listener<Ledger>;
 
 impl Ledger {
@@ -62,7 +62,8 @@ impl Ledger {
         Self::default()
     }
 
-    /// Applies one event. The beginning of a free returns a ticket, which its end must name.
+    /// Applies one event. For the beginning of a free, returns a ticket, which the end of the free
+    /// must name.
     #[inline]
     pub fn apply(&self, event: &Event) -> Option<Ticket> {
         if self.tap.is_on() {
@@ -111,8 +112,8 @@ impl Ledger {
         None
     }
 
-    /// Like [`Self::apply`], but for all other events. A single function for all events would need
-    /// a large stack frame.
+    /// Applies the events that [`Self::update`] does not apply itself. A single function for all
+    /// events would need a large stack frame.
     #[inline(never)]
     fn update_other(&self, event: &Event) -> Option<Ticket> {
         match *event {

@@ -226,8 +226,8 @@ pub struct Creation {
     pub context: ContextUid,
     /// The handle of the stream of a stream-ordered allocation. Otherwise 0.
     pub stream: u64,
-    /// The handle of the resource that it is a part of: the explicit pool that an allocation came
-    /// from, or the memory that is bound to a buffer or image. Otherwise 0.
+    /// The handle of the larger resource that it is a part of: the explicit pool that an allocation
+    /// came from, or the memory that is bound to a buffer or image. Otherwise 0.
     pub pool: u64,
     /// The caller that created it.
     pub caller: Caller,
@@ -281,8 +281,8 @@ pub enum Event {
         /// The caller.
         caller: Caller,
     },
-    /// A freeing or destroying call began. The record leaves the table now, because the driver may
-    /// then immediately hand the same address to another thread.
+    /// A free or destroy call began. The record leaves the table now, because the driver may then
+    /// immediately hand the same address to another thread.
     FreeBegan {
         /// The resource that it frees.
         key: Key,
@@ -342,7 +342,7 @@ pub enum Event {
         from: Key,
         /// The graph that was created from it.
         to: Key,
-        /// Whether its launches free the memory that the previous launch left.
+        /// Whether each launch of the created graph frees the memory that the previous launch left.
         auto_free: bool,
     },
     /// A node that allocates was added to a graph. Nothing is live before a launch.
@@ -392,8 +392,8 @@ pub enum Event {
         /// The graph.
         graph: Key,
     },
-    /// A handle of the physical memory that is mapped at an address was returned, with its own
-    /// reference.
+    /// A call returned a handle to the physical memory that is mapped at an address. The handle has
+    /// its own reference.
     HandleRetained {
         /// The handle.
         handle: u64,
@@ -404,7 +404,7 @@ pub enum Event {
     Mapped {
         /// The first address.
         address: u64,
-        /// The number of bytes from there on.
+        /// The size of the range in bytes.
         bytes: u64,
         /// The memory's handle.
         handle: u64,
@@ -413,7 +413,7 @@ pub enum Event {
     UnmapBegan {
         /// The first address.
         address: u64,
-        /// The number of bytes from there on.
+        /// The size of the range in bytes.
         bytes: u64,
         /// The caller.
         caller: Caller,

@@ -21,7 +21,7 @@ pub struct LoggedFree {
     pub record: Record,
     /// The time of the free.
     pub at: Instant,
-    /// The number of the ledger's next event at that time.
+    /// The number of the ledger's next event at the time of the free.
     pub before: u64,
     /// The backtrace of the free. It is empty if none was captured.
     pub stack: StackId,
@@ -41,8 +41,8 @@ pub struct UnknownFree {
 /// The frees of records of the logged scopes.
 #[derive(Debug, Default)]
 pub struct FreeLog {
-    /// Reads the time of a free. It is set with the first logged scope. Most processes log no
-    /// scope, and in these no free reads the time.
+    /// Reads the time of a free. It is set when the first scope is logged. Most processes log no
+    /// scope, so their frees do not read the time.
     clock: OnceLock<fn() -> Instant>,
     log: Mutex<LoggedFrees>,
 }

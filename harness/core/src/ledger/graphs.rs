@@ -200,8 +200,8 @@ impl Graphs {
         })
     }
 
-    /// Records that `to` was created from `from` and holds the same resources. Returns the
-    /// resources of an earlier graph with this handle whose end was missed.
+    /// Records that `to` was created from `from` and holds the same resources. If the end of an
+    /// earlier graph with this handle was missed, returns the resources of the earlier graph.
     pub(super) fn copied(&mut self, from: &Key, to: Key, auto_free: bool) -> Option<Graph> {
         let Some(graph) = self.all.get(from).cloned() else {
             return self.all.remove(&to);
@@ -209,8 +209,9 @@ impl Graphs {
         self.all.insert(to, Graph { auto_free, ..graph })
     }
 
-    /// Records that the executable graph now has the nodes of `graph`. Returns the objects that it
-    /// referred to before. Its memory stays the same, because an update cannot change it.
+    /// Records that the executable graph now has the nodes of `graph`. Returns the objects that the
+    /// executable graph referred to before. The memory of the executable graph stays the same,
+    /// because an update cannot change it.
     pub(super) fn updated(&mut self, exec: Key, graph: &Key) -> Graph {
         let objects = self.all.get(graph).map(|graph| graph.objects.clone());
         let exec = self.all.entry(exec).or_default();

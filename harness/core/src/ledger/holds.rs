@@ -32,14 +32,14 @@ pub(super) struct SharedObjects {
 
 #[derive(Debug)]
 struct SharedObject {
-    /// The record of the call that created it, or of the last call that returned it again. A test
-    /// that opens an object that is already open and does not close it has leaked it, just like the
-    /// test that opened it first.
+    /// The record of the call that created the object, or of the last call that returned the object
+    /// again. If a test opens an object that is already open and does not close it, the test has
+    /// leaked the object, just like the test that opened it first.
     record: Record,
     /// The records of earlier calls, oldest first.
     earlier: Vec<Record>,
-    /// The sequence number of its first record, which distinguishes it from a later object under
-    /// the same key.
+    /// The sequence number of its first record, which distinguishes the object from a later one
+    /// under the same key.
     first: u64,
     count: u64,
     /// How many calls are releasing some of its holds.

@@ -43,7 +43,7 @@ macro_rules! kinds {
             /// Every kind, in the order of declaration.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$kind),*];
 
-            /// Returns the word for it in reports, such as `stream-ordered` or `exec graph`.
+            /// Returns the word for this kind in reports, such as `stream-ordered` or `exec graph`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -82,7 +82,7 @@ kinds! {
     Pinned = "pinned", ENDS;
     /// `cuMemHostRegister`: the program's own memory, page-locked.
     Registered = "registered", ENDS;
-    /// Memory of another process or API, opened in this one.
+    /// Memory of another process or API, opened in this process.
     Imported = "imported", ENDS;
     /// A block of an allocator that reports through `observe`.
     Block = "block", STAYS;
@@ -132,11 +132,11 @@ kinds! {
     Device = "device", ENDS;
     /// The program's connection to an API, and everything that belongs to it.
     Instance = "instance", ENDS;
-    /// A buffer. Its bytes are those of the memory that is bound to it.
+    /// A buffer. It counts the bytes of the memory that is bound to it.
     Buffer = "buffer", ENDS;
     /// A view of a buffer.
     BufferView = "buffer view", ENDS;
-    /// An image. Its bytes are those of the memory that is bound to it.
+    /// An image. It counts the bytes of the memory that is bound to it.
     Image = "image", ENDS;
     /// A view of an image.
     ImageView = "image view", ENDS;
@@ -192,11 +192,11 @@ kinds! {
     DeferredOperation = "deferred operation", ENDS;
     /// A session that encodes or decodes video.
     VideoSession = "video session", ENDS;
-    /// The parameters of such a session.
+    /// The parameters of a video session.
     VideoParameters = "video session parameters object", ENDS;
     /// The layout of commands that the device generates.
     CommandsLayout = "indirect commands layout", ENDS;
-    /// The pipelines among which such commands choose.
+    /// The pipelines from which device-generated commands choose.
     ExecutionSet = "indirect execution set", ENDS;
     /// Cached results of a validation layer.
     ValidationCache = "validation cache", ENDS;

@@ -2,7 +2,7 @@
 //! allocations that could have shared a buffer, and the total number and bytes of all allocations.
 //! A budget meters the allocations of its scope in one layer. A log meters everything in the
 //! process, including resources that are live when it begins, and keeps a bounded number of
-//! lifetimes. While neither is active, metering costs one additional load per event.
+//! lifetimes. While no budget or log is active, metering costs one additional load per event.
 
 mod flow;
 mod reading;
@@ -71,7 +71,7 @@ impl Meters {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the usage of `inner`, which has not allocated yet, for `outer` as well.
+    /// From now on, the usage of `inner`, which has not allocated yet, also counts for `outer`.
     pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
         if self.running.load(Ordering::Relaxed) == 0 {
             return;

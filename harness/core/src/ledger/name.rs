@@ -76,14 +76,15 @@ impl NameList {
     }
 }
 
-/// The largest number of names. A look-up compares one name after the other, and no program has as
-/// many allocators or devices.
+/// The largest number of names. A look-up compares the names one after another, and no program has
+/// this many allocators or devices.
 const MAX_NAMES: u16 = 1 << 12;
 
 static LAYERS: NameList = NameList::new();
 static PLACES: NameList = NameList::new();
 
-/// One allocator, judged separately: the CUDA driver, or one that reports through `observe`.
+/// One allocator, judged separately: the CUDA driver, or an allocator that reports through
+/// `observe`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer(u16);
 
@@ -95,8 +96,8 @@ impl Layer {
     ///
     /// # Panics
     ///
-    /// Panics if there are more than 4,096 names, or if the global allocator calls this while
-    /// its name is being stored.
+    /// Panics if there are more than 4,096 names, or if the global allocator calls this function
+    /// while a name is being stored.
     #[must_use]
     pub fn allocator(name: &str) -> Self {
         Self::try_allocator(name)
@@ -156,8 +157,8 @@ impl fmt::Display for Layer {
 pub struct Place(u16);
 
 impl Place {
-    /// A place that is unknown, or not known yet, such as that of a context that existed before the
-    /// harness began to listen.
+    /// A place that is unknown, or not known yet, such as the place of a context that existed
+    /// before the harness began to listen.
     pub const UNKNOWN: Self = Self(0);
     /// The host's memory.
     pub const HOST: Self = Self(1);
@@ -217,7 +218,7 @@ impl fmt::Display for Place {
 /// A pool that the driver keeps on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PoolName {
-    /// The pool of the memory of graphs' alloc nodes.
+    /// The pool for the memory that alloc nodes of graphs allocate.
     Graph,
     /// The device's default stream-ordered pool, which always exists.
     Default,

@@ -70,7 +70,7 @@ pub struct Holding {
     pub references: u64,
     /// The number of ranges in which it is mapped.
     pub maps: u64,
-    /// The first address of one of them.
+    /// The first address of one of these ranges.
     pub mapped_at: Option<u64>,
 }
 
@@ -207,7 +207,7 @@ impl Physical {
 
     /// Handles a successful release of `key`, for which nothing was known when the call began with
     /// the event `began`. If a failed call has restored an older hold in the meantime, that hold is
-    /// removed. Returns whether there was one.
+    /// removed. Returns whether there was such a hold.
     pub(super) fn released_unknown(&mut self, key: &Key, began: u64) -> bool {
         let stale = if key.space == Space::PhysicalHandle {
             let handle = self.handles.get(&key.value());

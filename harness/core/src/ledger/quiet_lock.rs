@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use crate::recursion_guard::{RecursionGuard, quiet};
 use crate::sync::{Mutex, MutexGuard, locked};
 
-/// The lock of a mutex, and the guard, which is released after the lock.
+/// A locked mutex, and the recursion guard, which is released after the mutex is unlocked.
 #[derive(Debug)]
 pub(super) struct QuietLock<'a, T>(MutexGuard<'a, T>, RecursionGuard);
 

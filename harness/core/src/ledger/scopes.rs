@@ -15,7 +15,7 @@ use super::usage::Amount;
 struct ScopeState {
     /// The event with which it began.
     since: u64,
-    /// The amount of resources that it freed and that existed before it.
+    /// The amount of the resources that existed before the scope and that the scope freed.
     freed_earlier: Amount,
     /// The amount of resources that it created and handed over.
     handed_over: Amount,
@@ -36,7 +36,8 @@ impl OpenScopes {
         lock_quietly(&self.0).insert(scope, state);
     }
 
-    /// Closes a scope. Returns the amount of resources that it freed and that existed before it.
+    /// Closes a scope. Returns the amount of the resources that existed before the scope and that
+    /// the scope freed.
     pub(super) fn close(&self, scope: ScopeId) -> Amount {
         let closed = lock_quietly(&self.0).remove(&scope);
         closed.map_or_else(Amount::default, |closed| closed.freed_earlier)

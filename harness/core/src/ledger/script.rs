@@ -3,14 +3,14 @@
 //! A backtrace consists of words, which are return addresses. The frames of an interpreted program
 //! have no return addresses of their own, because the compiled code that runs is the interpreter's.
 //! So a word can also refer to a line of the interpreted program. Such a word is marked by its
-//! highest bit, which no address of a program has.
+//! highest bit, which is not set in any address of a program.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
 /// The bit that marks a word that refers to a line. It is 0 on systems whose addresses can have
-/// this bit.
+/// this bit set.
 const TAG: usize = if usize::BITS == 64 { 1 << 63 } else { 0 };
 /// The bit that is also set if compiled code, rather than another line, started the evaluation.
 const OUTERMOST: usize = TAG >> 1;

@@ -47,8 +47,8 @@ pub(super) struct Shard {
 /// A position in the entries of a shard.
 pub(super) type Index = u32;
 
-/// The state kept under one key. Drivers soon reuse a freed address, so an entry keeps its key for
-/// a while, because inserting and removing a key costs more than everything else here.
+/// The state kept under one key. An entry keeps its key for a while, because drivers soon reuse a
+/// freed address, and inserting and removing a key costs more than everything else here.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) record: Record,

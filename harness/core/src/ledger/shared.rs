@@ -3,7 +3,7 @@
 //!
 //! These resources are kept apart from the table, because one call may change several records, and
 //! one record may end only after several calls. A single lock guards all of them, because these
-//! calls are rare, and the driver itself takes long for them.
+//! calls are rare, and the driver itself takes a long time to process them.
 
 use rustc_hash::FxHashMap;
 
@@ -28,10 +28,12 @@ pub(super) struct SharedFree {
     pub(super) key: Key,
     pub(super) caller: Caller,
     dropped: Vec<Dropped>,
-    /// The graph that had the references, and all that it holds if the call ends it.
+    /// The graph that had the references and, if the call ends the graph, everything that the graph
+    /// holds.
     graph: Option<(Key, Option<Graph>)>,
-    /// The event number of the last free that began, found nothing under this key, and has
-    /// succeeded in the meantime. It has the same meaning as for a resource with one owner.
+    /// The number of the event with which another free of this key began, if the other free found
+    /// nothing and has succeeded in the meantime. Otherwise 0. `InFlightFree` has the same field
+    /// for resources with one owner.
     freed_by: u64,
 }
 
@@ -64,7 +66,8 @@ impl SharedFree {
 }
 
 impl Shared {
-    /// Records that a call created an object, or added a reference to one that is already imported.
+    /// Records that a call created an object, or added a reference to an object that is already
+    /// imported.
     pub(super) fn created(&mut self, record: Record) {
         let key = record.key();
         if key.space == Space::PhysicalHandle {

@@ -21,9 +21,8 @@ type Chunk = Box<[OnceLock<Box<[usize]>>]>;
 thread_local! {
     /// The backtraces that this thread used last, by their hash. A program allocates at the same
     /// lines again and again, from many threads at once. Without this cache, all of these threads
-    /// would contend for the lock of that backtrace's shard. An entry is only a guess, so a reader
-    /// compares the frames. The cache has no destructor, and neither has anything else that a
-    /// wrapper touches.
+    /// would contend for the lock of the same shard. An entry is only a guess, so a reader compares
+    /// the frames. Like everything else that a wrapper touches, the cache has no destructor.
     static MET: [Cell<StackId>; MEMORY] = const { [const { Cell::new(StackId(0)) }; MEMORY] };
 }
 
@@ -115,7 +114,7 @@ impl Stacks {
     }
 
     /// Stores `frames` under the number that they had in another process. Returns false if no
-    /// backtrace can have this number, or if it is in use. [`Self::intern`] does not find
+    /// backtrace can have this number, or if the number is in use. [`Self::intern`] does not find
     /// backtraces that were stored in this way.
     pub fn restore(&self, id: StackId, frames: &[usize]) -> bool {
         let Some(chunk) = self.chunks.get(id.0 as usize / CHUNK) else {

@@ -2,7 +2,8 @@
 //! as its records, so an event takes only one lock. A reader of a sum holds all locks and sees a
 //! consistent state.
 //!
-//! A shard's lock is taken before the locks of meters and of the gauge list, and after all others.
+//! A shard's lock is taken before the locks of the meters and of the list of gauges, and after all
+//! other locks.
 
 use std::array;
 
@@ -71,8 +72,9 @@ impl Table {
         ticket(self.figures.number(), NO_SHARD)
     }
 
-    /// Adds a new resource. Returns its record and the record that was under its key before, if
-    /// there was one or if `may_be_late` says so after the resource was added.
+    /// Adds a new resource. Returns its record and any earlier record under its key, but only if
+    /// there was an earlier record or if `may_be_late`, which is called after the resource was
+    /// added, returns true.
     #[inline]
     pub(super) fn create(
         &self,

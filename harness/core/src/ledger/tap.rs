@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::event::{Event, Ticket};
 
-/// Receives an event after it has been applied to an `L`, with the ticket that this returned. It
-/// must neither report an event nor wait for a thread that does.
+/// Receives an event that has been applied to an `L`, and the ticket that applying it returned. The
+/// listener must neither report an event nor wait for a thread that does.
 pub(super) type Listener<L> = Box<dyn Fn(&L, &Event, Option<Ticket>) + Send + Sync>;
 
 /// The listener, if there is one. Initially, there is none.
@@ -45,7 +45,7 @@ impl<L> Tap<L> {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Returns a guard. As long as it exists, no event is applied, if there is a listener.
+    /// Returns a guard. If there is a listener, no event is applied while the guard exists.
     pub(super) fn order(&self) -> MutexGuard<'_, ()> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +58,7 @@ impl<L> Tap<L> {
         }
     }
 
-    /// Applies an event by `apply`, and reports it.
+    /// Applies an event with `apply`, and reports it.
     pub(super) fn notify(
         &self,
         to: &L,

@@ -43,7 +43,7 @@ pub struct Curve {
 pub(super) struct SampleLog {
     /// The value before the first sample.
     start: u64,
-    /// Samples are merged if the numbers of their events differ in no more than this many low bits.
+    /// Samples are merged if the numbers of their events differ only in this many low bits.
     scale: u32,
     samples: Vec<Sample>,
 }
@@ -142,8 +142,7 @@ pub(super) fn curve(
         scale += 1;
         join(&mut samples, scale);
     }
-    // Simultaneous events of two shards may have been applied in an order other than that of their
-    // numbers.
+    // Simultaneous events of two shards are not always applied in the order of their numbers.
     samples.last_mut()?.last = now.live;
     Some(Curve {
         of,

@@ -14,11 +14,12 @@ pub struct Budget {
     pub allowed: u64,
     /// The amount that the test reached.
     pub reached: u64,
-    /// The source lines that contributed, the largest first. For bytes, these are the lines of the
-    /// memory that was live at the peak. They add up to the amount that the test reached. If there
-    /// are many, the last entry is the sum of the rest. There are none for a reserve.
+    /// The source lines that contributed, the largest first. For `max_allocated`, these are the
+    /// lines that allocated the memory live at the peak. The shares add up to the amount that the
+    /// test reached. If there are many lines, the last entry is the sum of the rest. Empty for a
+    /// reserve.
     pub shares: Vec<Share>,
-    /// For bytes, the call that reached the peak. None if it is unknown.
+    /// For `max_allocated`, the call that reached the peak. None if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
     /// For amounts counted over the whole test, the allocations that could have shared one buffer.
@@ -40,7 +41,7 @@ pub struct Share {
     /// all were live before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
-    /// How many of them were live before the run.
+    /// How many of these allocations were live before the run.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub earlier: u64,
 }

@@ -39,8 +39,8 @@ impl fmt::Display for Finding {
 }
 
 impl Finding {
-    /// Returns the call site that a report points at: that of the free if one failed, otherwise
-    /// that of the allocation.
+    /// Returns the call site that a report points at: the call site of the free if one failed,
+    /// otherwise the call site of the allocation.
     #[must_use]
     pub fn shown_site(&self) -> &Site {
         let failed = self.failed.as_ref();

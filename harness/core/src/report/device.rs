@@ -21,7 +21,7 @@ pub struct DeviceTable {
 }
 
 /// The memory in use on a device by all its users, and the known parts of the difference. This is
-/// advice that no verdict depends on, because the driver and other processes hold memory as well.
+/// advice that no verdict depends on, because the driver and other processes also hold memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct WholeDevice {
@@ -108,7 +108,7 @@ pub struct Part {
 }
 
 /// A primary context that a test still retains. This is not a finding, because the whole process
-/// shares that context, and whatever uses the device first creates it and keeps it.
+/// shares that context, and the first user of the device creates and keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PrimaryKept {

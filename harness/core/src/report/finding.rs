@@ -32,7 +32,7 @@ pub struct Finding {
     /// sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<Amount>,
-    /// The call site that created them.
+    /// The call site that created the resources.
     pub site: Site,
     /// How many resources this call site created during the check.
     pub allocated: u64,
@@ -43,13 +43,13 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Sibling>,
     /// If there are no siblings, at most two other resources that the same function created, and
-    /// where they were freed in that run.
+    /// where they were freed in the run that confirmed the finding.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub companions: Vec<Companion>,
     /// Other leaked resources that the same calls created: a buffer's events, a handle's workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Consequence>,
-    /// Whether this finding is such a consequence of another finding and is reported with it.
+    /// Whether this finding is a consequence of another finding and is reported with that finding.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub is_consequence: bool,
     /// When the resources were created. None if this is unknown.
@@ -93,14 +93,15 @@ pub struct Finding {
     /// them. Known only for blocks that were allocated by the run that confirmed the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosing: Option<Enclosing>,
-    /// If the resources are not reachable and no such block contains the address of one of them, at
-    /// most two heap blocks that contained such an address and were freed in that run.
+    /// If the resources are not reachable and `enclosing` is None, at most two heap blocks that
+    /// contained the address of one of the resources and were freed in the run that confirmed the
+    /// finding.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outlived: Vec<Outlived>,
     /// Lines of the program, besides the finding's own line, that show how the finding came about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passages: Vec<Passage>,
-    /// Lines about the holders. They are more informative than the passages above.
+    /// Lines about the holders. These lines are more informative than `passages`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_at: Vec<Passage>,
     /// Further facts, one sentence each.
@@ -196,14 +197,14 @@ pub const fn verbs(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-/// The end of a context that freed resources which the program had not freed.
+/// The end of a context, which freed resources that the program had not freed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Ended {
-    /// How it ended: `freed only because its context was destroyed`.
+    /// How the context ended: `freed only because its context was destroyed`.
     pub how: String,
-    /// The call that ended it: `App::close (src/app.rs:40) ← src/main.rs:12`. None if it is
-    /// unknown.
+    /// The call that ended the context: `App::close (src/app.rs:40) ← src/main.rs:12`. None if it
+    /// is unknown.
     pub at: Option<String>,
 }
 
@@ -233,13 +234,13 @@ pub enum PassageKind {
     ToCallOfFree,
     /// Others were freed here.
     Freed,
-    /// A call that led to the free of others in another function.
+    /// A call in another function that led to the free of others.
     LedToFree,
     /// A free of an address inside the resource instead of the resource's own address.
     FreesInside,
-    /// The function that created it was called here.
+    /// The function that created the resource was called here.
     Called,
-    /// Something else was created on the same line from here afterwards.
+    /// A call that later led to the creation of something else on the same line.
     Later,
     /// A use of the static that holds the resource.
     UsesHolder,
@@ -305,12 +306,12 @@ pub struct Sibling {
     pub count: u64,
     /// Where they were freed: `cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
-    /// The callers through which they were created, if they differ from those of the finding.
+    /// The callers through which they were created, if they differ from the finding's callers.
     pub allocated_from: Option<String>,
 }
 
-/// Another resource that was freed. The same function created it, through the same callers as those
-/// of a finding.
+/// Other resources that were freed. The function that created a finding's resources also created
+/// them, through the same callers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Companion {
@@ -318,7 +319,7 @@ pub struct Companion {
     pub resource: Kind,
     /// How many.
     pub count: u64,
-    /// The function and the line that created it: `Texture::new (src/texture.rs:20)`.
+    /// The function and the line that created them: `Texture::new (src/texture.rs:20)`.
     pub created_in: String,
     /// Where they were freed: `Texture::drop (src/texture.rs:31) ← src/main.rs:12`.
     pub freed_at: String,
@@ -337,7 +338,8 @@ pub struct Consequence {
 }
 
 /// When something was created, counted in allocating and freeing calls of the process during the
-/// test. A clock would cost as much as the rest of such a call, and would differ in every run.
+/// test. Reading a clock would cost as much as the rest of such a call, and times differ from run
+/// to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct When {
@@ -367,22 +369,23 @@ pub struct FailedFree {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Confirmation {
-    /// The body could not be run again, so it is unknown whether each run leaves it.
+    /// The body could not be run again, so it is unknown whether each run leaves the resources.
     NotRepeatable,
     /// There is one run of a whole program, and the interpreter that ran it freed the resources
     /// only as it shut down.
     UntilShutdown,
-    /// There is one run of a whole test process, at whose end a static still held it.
+    /// There is one run of a whole test process, and a static still held the resources when the
+    /// process ended.
     HeldByStatic,
-    /// The number of runs that left it.
+    /// The number of runs that left the resources.
     // serde requires untagged variants to be last.
     #[serde(untagged)]
     Repeated {
-        /// The number of runs that left it.
+        /// The number of runs that left the resources.
         runs: u32,
         /// The number of all runs.
         of: u32,
-        /// The number that the last run left.
+        /// The number of resources that the last run left.
         count: u64,
         /// The number of bytes that the last run left.
         bytes: u64,
@@ -390,8 +393,8 @@ pub enum Confirmation {
 }
 
 impl Confirmation {
-    /// Describes a finding that both of two runs left. The arguments are the amount that the second
-    /// run left.
+    /// Describes a finding whose resources were left by the first and the second of two runs. The
+    /// arguments are the amount that the second run left.
     #[must_use]
     pub const fn by_second_run(count: u64, bytes: u64) -> Self {
         Self::Repeated {

@@ -2,8 +2,8 @@
 
 /// Returns `step` for `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, and `{` for any closure.
 ///
-/// Line tables give no more than this for an inlined function, and each build may inline different
-/// functions.
+/// For an inlined function, line tables contain no more than this name, and each build may inline
+/// different functions.
 pub fn bare_name(function: &str) -> &str {
     let named = segments(function).filter(|segment| !segment.starts_with('<'));
     let last = named.last().unwrap_or(function);
@@ -21,7 +21,7 @@ pub fn bare_name(function: &str) -> &str {
     last.split('<').next().unwrap_or(last)
 }
 
-/// Whether this is the name of an operator of C++, such as `operator<`.
+/// Whether this is the name of a C++ operator, such as `operator<`.
 fn is_operator(name: &str) -> bool {
     let symbol = name
         .strip_prefix("operator")

@@ -24,23 +24,23 @@ pub struct HolderRoot {
     pub kind: HolderKind,
     /// The variable, such as `optim::STATE`. For a stack, the function to which the frame belongs.
     pub name: Option<String>,
-    /// The thread that owns it, such as `worker-3`. None for a static. The system keeps the first
-    /// 15 bytes of a name: `data-loader-wor…`.
+    /// The thread that owns the place, such as `worker-3`. None for a static. The system keeps the
+    /// first 15 bytes of a name: `data-loader-wor…`.
     pub thread: Option<String>,
     /// Functions that use the static: `Cache::get (src/cache.rs:20)`. Empty if they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_in: Vec<String>,
-    /// Where that thread was started, if the test started it: `Loader::open (src/loader.rs:20)`.
+    /// Where the thread was started, if the test started it: `Loader::open (src/loader.rs:20)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_in: Option<String>,
     /// Where the thread was detached, so that nothing can join it. In Rust, this is where its
     /// `JoinHandle` was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detached_in: Option<String>,
-    /// Where that thread waits, unless it waits for the check: `Loader::fill (src/loader.rs:35)`.
+    /// Where the thread waits, unless it waits for the check: `Loader::fill (src/loader.rs:35)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_in: Option<String>,
-    /// The library that contains it. None for the program itself.
+    /// The library that contains the place. None for the program itself.
     pub module: Option<String>,
 }
 
@@ -74,7 +74,8 @@ pub struct Enclosing {
     pub allocated_in: Vec<String>,
 }
 
-/// A heap block that contained the address of something and was freed before it.
+/// A heap block that contained the address of a resource and was freed although the resource was
+/// not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Outlived {

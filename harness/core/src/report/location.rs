@@ -55,7 +55,7 @@ impl Site {
         let users = outer.iter().filter(|frame| match frame.owner {
             Owner::User => true,
             // Without line tables, nothing distinguishes the functions of a C or C++ program from
-            // those of its libraries.
+            // the functions of its libraries.
             Owner::Native => is_native && is_named_outside_the_system(frame),
             _ => false,
         });
@@ -122,7 +122,7 @@ impl Site {
     }
 
     /// Returns the name of this line's function, no matter who owns it, and the names of the
-    /// functions outside it that are the program's own.
+    /// program's own functions outside it.
     pub fn users_functions(&self) -> impl Iterator<Item = &str> {
         let own = self.user_frame().into_iter().chain(self.users_frames());
         own.filter_map(|frame| frame.function.as_deref())
@@ -211,8 +211,8 @@ pub fn begins_in_test(callers: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(" ("))
 }
 
-/// Whether this is a function of a known name that is not in the system's libraries or in the
-/// standard library of C++.
+/// Whether the function's name is known, and the function is neither in the system's libraries nor
+/// in the C++ standard library.
 fn is_named_outside_the_system(frame: &Frame) -> bool {
     let function = frame.function.as_deref();
     let is_standard = |function: &str| {
@@ -238,8 +238,8 @@ fn is_same_line(one: &Frame, other: &Frame) -> bool {
     one.file.is_some() && (&one.file, one.line) == (&other.file, other.line)
 }
 
-/// Whether the name would be redundant, because it is that of a file's top level, or of a closure
-/// whose path the line tables lack.
+/// Whether the name would be redundant, because it is the name of a file's top level, or of a
+/// closure whose path is missing from the line tables.
 fn is_known_by_its_line(frame: &Frame) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
     let is_bare_lambda = !path.contains("::") && bare_name(path) == CALL_OF_LAMBDA;

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::units;
 
-/// Options of the attribute with which a check's findings would be allowed; [`Display`](std::fmt::Display)
-/// writes them in the attribute's syntax: `tolerance = 1_048_576`. At least one of them is set.
+/// Options of the attribute with which a check's findings would be allowed. At least one of them is
+/// set. They are displayed in the attribute's syntax: `tolerance = 1_048_576`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct MeantToStay {

@@ -8,7 +8,7 @@ use super::{Share, When};
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity};
 
-/// The peak of a layer at a place. Its lines add up to it, to the byte.
+/// The peak of a layer at a place. Its lines add up to exactly the bytes of the peak.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Peak {
@@ -23,7 +23,8 @@ pub struct Peak {
     /// The allocating or freeing call of that run that reached the peak, counted from 1. 0 if as
     /// much was live when the run began.
     pub call: u64,
-    /// The number of these calls during the run, or 0 for a program that was watched from outside.
+    /// The number of allocating and freeing calls during the run, or 0 for a program that was
+    /// watched from outside.
     pub calls: u64,
     /// The memory that was live at the peak, by source line, the largest first. If there are more
     /// than a hundred lines, the last entry is the sum of the rest.
@@ -58,8 +59,7 @@ pub struct GraphMemory {
     pub place: Place,
     /// The bytes of all addresses that its nodes allocate.
     pub bytes: u64,
-    /// The most bytes that are allocated and not yet freed at once, if the nodes run in the order
-    /// in which they were added.
+    /// The most bytes that are live at once if the nodes run in the order in which they were added.
     pub in_order: u64,
     /// The nodes that allocate, by source line.
     pub lines: Vec<Share>,

@@ -28,8 +28,8 @@ named! {
         Poisoned = "poisoned",
         /// A caching allocator was used that only a probe could read.
         NoProbe = "no-probe",
-        /// A sum that only a probe can read rose while another check ran, or another test or a thread
-        /// that an earlier test left could run.
+        /// A sum that only a probe can read rose while another check ran, or while another test, or
+        /// a thread that an earlier test left, could run.
         Shared = "shared",
         /// The body could not be run a second time, so its findings could not be confirmed.
         NotRepeatable = "not-repeatable",

@@ -14,7 +14,7 @@ pub struct Site {
     pub frames: Vec<Frame>,
     /// The index of the frame with the user's line.
     pub user: Option<usize>,
-    /// The library that created it, unless the user's code or a crate did.
+    /// The library that created the resource, unless the user's code or a crate did.
     pub library: Option<Library>,
 }
 
@@ -30,7 +30,7 @@ pub struct Library {
     pub file: Option<String>,
     /// The framework that called it: `libtorch`.
     pub called_by: Option<String>,
-    /// A sentence about the memory that it is known to keep: for how long, and what to do.
+    /// A sentence about the memory that the library is known to keep: for how long, and what to do.
     pub known: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct Frame {
     pub file: Option<String>,
     /// The line, counted from 1.
     pub line: Option<u32>,
-    /// The column in bytes, counted from 1, as compilers do.
+    /// The column, counted in bytes from 1, as compilers do.
     pub column: Option<u32>,
     /// The library or the program: `libcublas.so.13`.
     pub module: Option<String>,
@@ -53,11 +53,11 @@ pub struct Frame {
     pub offset: Option<u64>,
     /// The owner of the code.
     pub owner: Owner,
-    /// The language it is written in.
+    /// The language that the function is written in.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub language: Language,
-    /// Whether the function was seen to make the same call to the driver at several places in it.
-    /// Such a function is not only a wrapper of that call.
+    /// Whether the function was seen to make the same call to the driver in several places. Such a
+    /// function is not only a wrapper of that call.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub several_calls: bool,
 }

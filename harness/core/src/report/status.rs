@@ -34,15 +34,15 @@ named! {
 }
 
 impl FindingKind {
-    /// Whether it fails a test unless `on_leak` says otherwise.
+    /// Whether a finding of this kind fails a test unless `on_leak` says otherwise.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         CheckStatus::Found(self).is_failure()
     }
 }
 
-/// The result of a check: the kind of its worst finding, or why there could be none. In a file it
-/// is one word, the [`name`](Self::name).
+/// The result of a check: the kind of its worst finding, or why there could be none. In a file, it
+/// is one word, such as `not-measured`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -66,7 +66,7 @@ pub enum CheckStatus {
 }
 
 impl CheckStatus {
-    /// Returns its effect on a test unless the policy of the run says otherwise.
+    /// Returns the effect of this status on a test unless the policy of the run says otherwise.
     #[must_use]
     pub const fn default_outcome(self) -> Outcome {
         match self {
@@ -84,7 +84,7 @@ impl CheckStatus {
         }
     }
 
-    /// Whether it fails a test unless `on_leak` says otherwise.
+    /// Whether this status fails a test unless `on_leak` says otherwise.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(self.default_outcome(), Outcome::Fail)
@@ -109,8 +109,8 @@ impl CheckStatus {
         matches!(self, Self::Inconclusive | Self::NotMeasured)
     }
 
-    /// Returns its rank: statuses that fail a test come first, then those of checks that could not
-    /// be judged, then the rest.
+    /// Returns the rank of this status: statuses that fail a test come first, then those of checks
+    /// that could not be judged, then the rest.
     fn rank(self) -> (u8, Option<FindingKind>) {
         match self {
             Self::Unexpected => (0, None),

@@ -20,8 +20,8 @@ pub struct Timeline {
     pub lines: Vec<String>,
 }
 
-/// One run of the body. A time in it is the number of one of the calls with which the process
-/// allocates or frees, counted from 1, as in [`When`].
+/// One run of the body. A time in it is the number of an allocating or freeing call of the process,
+/// counted from 1, as in [`When`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TimelineRun {
@@ -32,7 +32,8 @@ pub struct TimelineRun {
     pub purpose: RunPurpose,
     /// The number of calls until everything that was going to be freed was freed.
     pub calls: u64,
-    /// The number of these calls until the body ended. During the others, the check emptied caches.
+    /// The number of calls until the body ended. During the remaining calls, the check emptied
+    /// caches.
     pub body: u64,
     /// A curve for each figure that changed.
     pub curves: Vec<Course>,
@@ -93,8 +94,8 @@ impl Course {
 pub struct Point(pub u64, pub u64, pub u64);
 
 /// An allocation: `[line, bytes, allocated, freed]`. The line is an index of [`Timeline::lines`].
-/// The calls are those that allocated and freed it, where 0 means before the run or never during
-/// it.
+/// The calls are those that allocated and freed it. If `allocated` is 0, it was allocated before
+/// the run; if `freed` is 0, it was not freed during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LoggedAllocation(pub usize, pub u64, pub u64, pub u64);

@@ -13,9 +13,9 @@ impl Site {
         frames.find(|frame| frame.file != wrapper.file)
     }
 
-    /// Returns the same site as seen by the caller of such a wrapper, if the wrapper is a free
-    /// function. A method belongs to the object that it allocates for, and a closure to the
-    /// function that contains it.
+    /// Returns the same site as seen by the caller of a wrapper that only calls the API, if the
+    /// wrapper is a free function. A method belongs to the object that it allocates for, and a
+    /// closure to the function that contains it.
     #[must_use]
     pub fn outside_wrapper(&self) -> Self {
         let mut site = self.clone();
@@ -27,7 +27,7 @@ impl Site {
             [] => ("", ""),
         };
         let is_closure = name.ends_with('}') || bare_name(name) == CALL_OF_LAMBDA;
-        // A constructor or destructor of C++ has the name of its type, which may be in lower case.
+        // A C++ constructor or destructor has the name of its type, which may be in lower case.
         let file = self.user_frame().and_then(|it| it.file.as_deref());
         let is_rust = file.is_some_and(|file| file.ends_with(".rs"));
         let is_constructor =
@@ -62,7 +62,8 @@ impl Site {
 mod tests {
     use crate::report::{Frame, Owner, Site};
 
-    /// Returns whether a function in `pool.hpp` that only makes a call is shown by its caller.
+    /// Returns whether a report shows the caller of this function, which is in `pool.hpp` and only
+    /// makes a call, instead of the function itself.
     fn is_a_wrapper(function: &str) -> bool {
         let frame = |function: &str, file: &str| Frame {
             function: Some(function.to_owned()),

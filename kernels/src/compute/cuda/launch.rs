@@ -47,7 +47,7 @@ impl Grid {
 }
 
 impl Cuda {
-    /// Launches a kernel on the device's stream. With a grid of no blocks it does nothing.
+    /// Launches a kernel on the device's stream. With a grid of no blocks, it does nothing.
     ///
     /// The arguments must match the kernel's parameters in number, order and size. Each address
     /// must be on this device and valid for the count that follows it. Each caller is a method that

@@ -8,17 +8,17 @@ use crate::memory::Buffer;
 
 /// Memory lent to a device's cuBLAS as its workspace, until it is dropped.
 ///
-/// Without a workspace, cuBLAS picks algorithms that need none, and the allocator's figures are
-/// those of the tensors alone. The workspace comes from the device's caching allocator and is counted
-/// there. PyTorch lends 32 MiB on a large GPU.
+/// Without a workspace, cuBLAS picks algorithms that need none, and the allocator's figures count
+/// only the tensors. The workspace comes from the device's caching allocator and is counted there.
+/// PyTorch lends 32 MiB on a large GPU.
 #[derive(Debug)]
 pub struct BlasWorkspace {
     buffer: Buffer,
 }
 
 impl BlasWorkspace {
-    /// Allocates `bytes` from the device's allocator and lends them to its cuBLAS, which uses the
-    /// workspace that was lent last.
+    /// Allocates `bytes` from the device's allocator and lends them to the device's cuBLAS, which
+    /// uses the workspace that was lent last.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ pub struct Suppression {
     pub stands_in: String,
 }
 
-/// Where the entries of an attribute, and those of a block's own code, are written.
+/// Where the entries of an attribute and of a block's own code are written.
 const ATTRIBUTE: &str = "the attribute";
 
 named! {
@@ -175,7 +175,7 @@ impl Suppression {
         self.tests.is_empty() || self.tests.iter().any(is_named)
     }
 
-    /// Whether the entry decides about `finding` of `test`, unless an earlier entry does.
+    /// Whether the entry decides what happens to `finding` of `test`, unless an earlier entry does.
     pub fn is_about(&self, test: &str, finding: &Finding) -> bool {
         // A failed free is always an error, and a budget sets its own limit.
         let may_stay = matches!(

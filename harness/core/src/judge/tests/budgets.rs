@@ -34,7 +34,7 @@ fn a_limit_that_two_runs_exceed_is_a_finding_with_its_lines() {
         }
         let over = exceed(run, Limit::MaxAllocated, 180);
         over.peak_at = 4;
-        // Allocations whose time is unknown belong to the test as well.
+        // Allocations whose time is unknown also belong to the test.
         over.sites = vec![
             site(20, 1, 60, (4, 4)),
             site(10, 2, 120, (0, 2)),
@@ -291,7 +291,7 @@ fn the_advised_options_let_the_check_pass() {
     check.stack(20, &[super::body::frame(20)]);
     assert_eq!(advice(&mut check), Some((None, 136, 0)));
     assert_eq!(check.input.facts.tolerance, 0);
-    // Memory that a pool retains in addition needs a separate tolerance.
+    // Memory that a pool retains in addition to the leaks needs a separate tolerance.
     for (at, run) in (1..).zip(&mut check.input.runs) {
         let pool = || LayerName::Pool(PoolName::Default);
         run.baseline.layers.push(usage(pool(), 0, 1000 * (at - 1)));

@@ -6,7 +6,7 @@ use crate::ledger::event::{ContextEnd, ContextUid, CuResult, Key, Space};
 use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, StackId};
 use crate::report::Owner;
 
-/// Makes a free of an address that is not live fail.
+/// Adds a failed free of an address that is not live.
 fn free_unknown(run: &mut Run<'_>, space: Space, value: u64, line: u32, error: CuResult) {
     let caller = run.caller(line);
     let failed = FailedCall {
@@ -74,7 +74,7 @@ fn a_failed_free_explains_which_memory_was_probably_meant() {
         let begin = 0x1000 * (live + 1);
         free_unknown(run, Space::DevicePointer, begin + 255, 40, 1);
         free_unknown(run, Space::DevicePointer, begin + 256, 50, 1);
-        // These are frees with the call for another kind of memory.
+        // These frees use the call for another kind of memory.
         free_unknown(run, Space::HostPointer, begin, 60, 1);
         let pinned = run.make(70, |made| {
             made.key.space = Space::HostPointer;

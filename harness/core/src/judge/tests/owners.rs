@@ -142,7 +142,7 @@ fn what_other_tests_created_during_an_earlier_run_is_no_finding_of_a_run_alone()
         of_another = run.take(20, 512);
         run.input.others.anything = true;
     });
-    // A run beside other tests does not count what they create.
+    // A run that is not alone does not count what other tests create.
     check.input.runs[0]
         .live
         .retain(|live| live.record.sequence != of_another);
@@ -218,7 +218,7 @@ fn memory_freed_only_by_the_end_of_a_context_is_a_leak_that_says_so() {
                         cause,
                         caller,
                     };
-                    // The ledger may report them in any order.
+                    // The ledger may report these records in any order.
                     run.input.anomalies.insert(0, ended);
                 }
             }

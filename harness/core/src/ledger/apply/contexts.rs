@@ -36,7 +36,7 @@ impl Ledger {
     }
 
     fn ended_with_context(&self, record: Record, Ending { cause, caller }: Ending) {
-        // Objects of these kinds need not be freed individually. What should have been destroyed is
+        // Objects of these kinds need not be freed individually. The program should have destroyed
         // their pool.
         if matches!(record.made.kind, Kind::CommandBuffer | Kind::DescriptorSet) {
             return;

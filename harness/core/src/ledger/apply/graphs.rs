@@ -35,8 +35,8 @@ impl Ledger {
         if made.place == Place::UNKNOWN {
             made.place = self.resolve_place(&made);
         }
-        // The memory comes from the device's graph memory, no matter what properties its pool has,
-        // and is no longer stream-ordered.
+        // The memory comes from the device's graph memory, no matter what properties the node's
+        // pool has, and is no longer stream-ordered.
         let made = Creation {
             kind: Kind::Graph,
             stream: 0,
@@ -69,8 +69,8 @@ impl Ledger {
         });
     }
 
-    /// Handles the beginning of a launch. The addresses that its nodes free leave the table now,
-    /// like those of any call that frees.
+    /// Handles the beginning of a launch. The addresses that the graph's nodes free are removed
+    /// from the table now, as with any call that frees.
     pub(super) fn launch_began(&self, exec: Key, caller: Caller) -> Option<Ticket> {
         let mut shared = self.shared();
         let launch = shared.graphs.launch(&exec)?;
@@ -105,8 +105,7 @@ impl Ledger {
             if launch.auto_free && self.is_left_by_a_launch(&made) {
                 continue;
             }
-            // The call site is that of the node, but the owner is the scope that launches the
-            // graph.
+            // The call site is the node's, but the owner is the scope that launches the graph.
             let caller = Caller {
                 stack: made.caller.stack,
                 ..caller

@@ -37,7 +37,7 @@ impl Ledger {
     }
 
     /// Returns the smallest allocation that begins at `address`. A block may begin where its
-    /// segment does, and the segment belongs to its allocator. A mapping of physical memory is
+    /// segment does, and the segment belongs to the allocator. A mapping of physical memory is
     /// handed over with its address range.
     fn memory_at(&self, address: u64) -> Vec<Key> {
         let at = |space| Key::new(space, address);

@@ -28,8 +28,8 @@ impl Ledger {
     }
 
     /// Like [`Self::open_scope`], but for a child of the open scope `outer`. Resources that existed
-    /// before `outer` count as existing before the child. The child's usage counts for the meter of
-    /// `outer` as well.
+    /// before `outer` count as existing before the child. The child's usage also counts for the
+    /// meter of `outer`.
     pub fn open_part(&self, scope: ScopeId, outer: ScopeId) {
         let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
         self.open_scope_since(scope, since);
@@ -45,7 +45,7 @@ impl Ledger {
     }
 
     /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the amount
-    /// of resources that the scope freed and that existed before it.
+    /// of the resources that existed before the scope and that the scope freed.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
         for mut shard in self.table.lock_all() {
@@ -113,7 +113,8 @@ impl Ledger {
         self.selected(&mut wanted)
     }
 
-    /// The same, compiled only once: a sort for each caller would be 3 % of the harness's code.
+    /// Like [`Self::select`], but compiled only once. A sort for each caller would be 3 % of the
+    /// harness's code.
     fn selected(&self, wanted: &mut dyn FnMut(&Record) -> bool) -> Vec<Record> {
         let _quiet = quiet();
         let shared = self.shared();

@@ -10,8 +10,8 @@ use super::reading::{InTurn, Lifetime, MeterReading, SiteUsage};
 use crate::ledger::event::{Record, StackId, ThreadNumber};
 use crate::ledger::{Amount, Kind, Layer, Place};
 
-/// How many lifetimes a log keeps for each layer at each place, in addition to those of resources
-/// that are live now or were live at the peak.
+/// How many lifetimes a log keeps for each layer at each place, in addition to the lifetimes of
+/// resources that are live now or were live at the peak.
 pub(super) const MAX_LIFETIMES: usize = 2048;
 /// How many different buffers are counted for each layer at each place.
 const MAX_BUFFERS: usize = 4096;
@@ -25,9 +25,9 @@ pub(super) struct Flow {
     /// The event that reached the peak, or 0 if the usage has never exceeded the usage at the
     /// beginning.
     peak_at: u64,
-    /// The number of allocations so far, and at the peak. Events of several threads may be applied
-    /// in an order other than that of their numbers, so these counts, rather than the numbers,
-    /// determine which records were live at the peak.
+    /// The number of allocations so far, and at the peak. Events of several threads are not always
+    /// applied in the order of their numbers, so these counts, rather than the numbers, determine
+    /// which records were live at the peak.
     entered: u64,
     entered_at_peak: u64,
     /// The live records, by sequence number.
@@ -56,8 +56,8 @@ struct LifetimeLog {
     lost: u64,
 }
 
-/// Allocations that could share one buffer: those of one thread and one size at one call site for
-/// one stream.
+/// Allocations that could share one buffer, because they have the same thread, size, call site and
+/// stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Buffer {
     stack: StackId,

@@ -70,8 +70,7 @@ pub struct GraphUsage {
     /// addresses of an earlier one if it knows that the earlier one has been freed by then. So
     /// memory with separate addresses is held at the same time.
     pub bytes: u64,
-    /// The most bytes that are allocated and not yet freed at once, if the nodes run in the order
-    /// in which they were added.
+    /// The most bytes that are live at once if the nodes run in the order in which they were added.
     pub in_order: u64,
     /// The nodes that allocate, largest first.
     pub sites: Vec<SiteUsage>,

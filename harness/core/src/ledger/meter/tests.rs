@@ -77,7 +77,7 @@ fn the_peak_is_reported_with_what_was_live_then() {
     assert_eq!(taken.by_bytes, all);
 }
 
-/// The lines at the peak always add up to the peak, and so do the lifetimes.
+/// Both the lines at the peak and the lifetimes at the peak always add up to the peak.
 #[test]
 fn the_call_sites_at_the_peak_add_up_to_it() {
     let meters = Meters::default();

@@ -9,16 +9,17 @@ pub(in crate::ledger) struct InFlightFree {
     pub(in crate::ledger) ticket: Ticket,
     caller: Caller,
     target: FreeTarget,
-    /// When another free of the same address began, if that free found no record and succeeded
-    /// while this one was in flight. The other free has freed a resource that was created before
-    /// that free began. If there were several such frees, this is about the last one.
+    /// The number of the event with which another free of the same address began, if the other free
+    /// found no record and succeeded while this free was in flight. Otherwise 0. The other free has
+    /// freed any resource at the address that was created before the other free began. If there
+    /// were several such frees, the last of them counts.
     freed_by: u64,
 }
 
 /// The record that a free in flight frees.
 #[derive(Clone, Debug)]
 enum FreeTarget {
-    /// The record at this position, which it removed.
+    /// The record at this position, which the free removed from the table.
     Known(Index),
     /// A record whose key now belongs to another record. Drivers reuse addresses quickly, possibly
     /// before the call that freed them has returned.
@@ -34,7 +35,7 @@ pub(in crate::ledger) enum FreeEnd {
     Elsewhere,
     /// It freed a record, and nothing else remains to be done.
     Done,
-    /// It freed something else, or failed.
+    /// The free has ended, but something remains to be done.
     Pending(EndedFree),
 }
 
@@ -187,9 +188,9 @@ impl Shard {
         Some(record)
     }
 
-    /// Handles a successful free of an address that was unknown when it began. Two threads may free
-    /// an address at once: the call that removed the record may fail, while the other one finds no
-    /// record and succeeds. The record is then gone, no matter which call ends first.
+    /// Handles a successful free of an address that was unknown when the free began. Two threads
+    /// may free an address at once: the call that removed the record may fail, while the other one
+    /// finds no record and succeeds. The record is then gone, no matter which call ends first.
     #[cold]
     fn freed_unknown(&mut self, figures: &Figures, began: u64, key: Key) {
         let stale = self.get(&key);

@@ -34,7 +34,7 @@ struct Flight {
     ticket: Ticket,
     key: Key,
     fate: Fate,
-    /// Whether the driver freed something that was reported to the ledger.
+    /// The object that was under the key when the release began.
     found: Option<Object>,
     count: u64,
     caller: Caller,

@@ -77,7 +77,7 @@ fn a_part_of_a_scope_begins_with_it_and_counts_for_its_meter() {
     allocate(&ledger, 0x2000, 20, by(SCOPE));
     ledger.open_part(INNER, SCOPE);
     allocate(&ledger, 0x3000, 30, by(INNER));
-    // These free a record of the outer scope and a record from before both scopes.
+    // These calls free a record of the outer scope and a record from before both scopes.
     free(&ledger, super::key(0x2000), by(INNER), 0);
     free(&ledger, super::key(0x1000), by(INNER), 0);
     let [used] = &ledger.meters().end(SCOPE)[..] else {
