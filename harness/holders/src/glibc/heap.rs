@@ -41,8 +41,9 @@ const ROW: u32 = 3;
 pub(super) struct Heap {
     /// The numbers of the pages of each region, in order.
     regions: Vec<Range<u64>>,
-    /// What a region may be if it does not belong to an allocator, by the number of its first page.
-    /// Such a region may still contain blocks as well, because the kernel merges adjacent mappings.
+    /// The regions that perhaps do not belong to an allocator, by the number of their first page,
+    /// and what they may be instead. Such a region may nevertheless contain blocks, because the
+    /// kernel merges adjacent mappings.
     pub(super) others: FxHashMap<u64, Other>,
     /// The address range of the main arena (the memory below the program break), if known. Its
     /// headers differ from those of other arenas.
@@ -95,7 +96,8 @@ impl Heap {
     pub(super) fn region(&self, address: u64) -> Option<Range<u64>> {
         let page = address / PAGE;
         let (mut first, mut behind) = (0, self.regions.len());
-        // This is a binary search without closures, which are calls in an unoptimised build.
+        // This binary search uses no closures, because each use of a closure is a call in an
+        // unoptimised build.
         while first < behind {
             let middle = (first + behind) / 2;
             let region = &self.regions[middle];
