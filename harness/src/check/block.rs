@@ -187,7 +187,7 @@ impl Check {
         (value, report)
     }
 
-    /// Like [`run`](Self::run), but for an async block, which runs on the task that awaits this
+    /// Like [`run`](Self::run), but for an async block, which runs in the task that awaits this
     /// future. The compiler does not accept this future in `tokio::spawn`, because it cannot prove
     /// that the future of an async closure is [`Send`]. At the end of each run, the thread that
     /// polls the future is blocked while the check waits for frees in flight.

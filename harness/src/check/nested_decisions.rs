@@ -1,5 +1,6 @@
 //! Records what a nested check has decided, for the checks around it. Leaks that made the test fail
-//! are not passed on to those checks. If an object may stay, this holds in every one of them.
+//! are not passed on to those checks. An object that the nested check allows to stay may stay in
+//! all of them.
 
 use super::scopes::open::current;
 use super::scopes::tree::{self, FailureId, NestedDecision};

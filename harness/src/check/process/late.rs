@@ -55,7 +55,8 @@ fn tell() {
     if all.is_empty() {
         return;
     }
-    // The frees are read once for all checks, because there may be thousands of both.
+    // The frees are read only once, for all checks together, because there may be thousands of
+    // frees and thousands of checks.
     let frees: FxHashMap<u64, LoggedFree> = ledger::live()
         .free_log
         .frees(|_| true)

@@ -170,9 +170,9 @@ impl Drop for Runner {
     }
 }
 
-/// Whether this thread must be counted separately. The initial thread need not be, because it
-/// always exists, nor a thread with a scope, which is counted with its scope, nor a thread that is
-/// already counted because it runs a check.
+/// Whether this thread must be counted separately. This is unnecessary for the initial thread,
+/// because it always exists, for a thread with a scope, which is counted with its scope, and for a
+/// thread that is already counted because it runs a check.
 fn is_counted_thread() -> bool {
     !is_first_thread() && interpose::token() == 0 && !IS_RUNNER.get()
 }
