@@ -28,8 +28,8 @@
 //! 1 scopes                       who owns a resource: the tree of scopes, the tokens of threads;
 //!   blind readings               what could not be seen, and which test broke a context; how all figures are read;
 //!   recording replay             what a check adds to the recording of its process; how a recording is judged again;
-//!   allocators_own search_time   which statics belong to the program's allocators and are not holders; how long a process
-//!                                searches;
+//!   allocators_own search_time   which statics belong to the program's allocators and are not holders; how long a
+//!                                process searches;
 //!   several_calls                which functions make the same call at several places;
 //!   threads                      the threads of this process, and which of them belong to a driver;
 //!   without_holders              what replaces `holders` in builds without the search

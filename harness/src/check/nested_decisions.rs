@@ -9,7 +9,7 @@ use crate::judge::{CheckResult, FailedSum, LayerName};
 use crate::ledger::ScopeId;
 use crate::report::check_report::{AllowedBy, Finding};
 
-/// Records what the check whose last run had this scope has decided, and removes the check from the
+/// Records the decisions of the check whose last run had this scope, and removes the check from the
 /// tree. `failure` is the failure with which the check failed its test, and `entries` are the
 /// entries that the check has applied.
 pub(super) fn record(

@@ -1,7 +1,7 @@
 //! Recognises heap blocks in the layout of glibc's allocator.
 //!
-//! Each block is preceded by a word that holds its length and whether the previous block is in use
-//! (see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals)). Nothing else
+//! Each block is preceded by a word that holds its length and shows whether the previous block is
+//! in use (see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals)). Nothing else
 //! identifies a block, so an address is accepted as a block only if several headers in a row are
 //! consistent. Blocks of an allocator with a different layout are not followed.
 

@@ -2,8 +2,8 @@
 //! thread-locals and stacks.
 //!
 //! The search is breadth-first, so it finds the nearest place. It treats every word that may be the
-//! address of a block as one. It starts from places rather than scanning all memory, because a copy
-//! of an address in a freed block is not reachable from any place.
+//! address of a block as such an address. It starts from places rather than scanning all memory,
+//! because a copy of an address in a freed block is not reachable from any place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

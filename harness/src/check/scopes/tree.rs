@@ -28,8 +28,8 @@ struct Scopes {
     /// The number of open scopes.
     open: usize,
     /// For each closed scope that its own check no longer needs, the number of the event at which
-    /// it closed. Checks that ran at the same time still need this. Cleared as soon as no scope is
-    /// open.
+    /// it closed. Checks that ran at the same time still need this number. The map is cleared as
+    /// soon as no scope is open.
     forgotten: FxHashMap<ScopeId, u64>,
 }
 
