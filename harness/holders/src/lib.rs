@@ -110,7 +110,7 @@ pub struct Holder {
 /// Why the references to a target are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// The time limit, given here, was reached before the search was complete.
+    /// The search could not be completed within this time limit.
     OutOfTime(Duration),
     /// The target has no address or handle, or its value could just as well be an ordinary number.
     NotSought,

@@ -249,7 +249,7 @@ fn end_block(subject: &Subject, checked: Result<Checked, End>) -> Option<Report>
 }
 
 /// Runs `body` up to `rounds` times, and fails if a call site holds more after each round than
-/// before it. Growth needs at least three rounds; with one, this is an ordinary check.
+/// before it. Growth needs at least three rounds; with one round, this is an ordinary check.
 ///
 /// ```
 /// use gpu_leak_check::assert_no_growth;

@@ -27,7 +27,7 @@ type FunctionKey = [Option<String>; 3];
 /// A range of lines of a function.
 type LineRange = RangeInclusive<Option<u32>>;
 
-/// Marks the frames of such functions.
+/// Marks the frames of functions that make several calls.
 pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     let named = names.frames.iter();
     let places = named.filter_map(|(stack, frames)| place(*stack, frames, stacks, own));
@@ -107,8 +107,8 @@ fn is_only_the_api(inside: &[usize], own: &[&str]) -> bool {
 }
 
 /// Returns the functions that make calls at several of these addresses and at different positions
-/// in the source. Each is returned with the range of lines of these positions, because another
-/// function may have the same name. Of functions that are inlined into each other, only the
+/// in the source. Each is returned with the range of lines that these positions span, because
+/// another function may have the same name. Of functions that are inlined into each other, only the
 /// `innermost` ones count. The same position at several addresses is a copy that the compiler made,
 /// as it does when it unrolls a loop.
 fn with_several_calls(

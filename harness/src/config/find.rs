@@ -9,8 +9,8 @@ use crate::workspace::{self, Workspace};
 /// The name of the file, unless `GPU_LEAK_CHECK_CONFIG` gives another path.
 pub(super) const NAME: &str = "gpu-leak-check.toml";
 
-/// Returns the file `chosen` or, if there is no choice, the nearest configuration file, searching
-/// from the package's directory up to the directory of its workspace.
+/// Returns the file `chosen` or, if that is `None`, the nearest configuration file, searching from
+/// the package's directory up to the directory of its workspace.
 ///
 /// # Errors
 ///

@@ -12,7 +12,7 @@ const ROWS: usize = 24;
 /// meant to stay.
 const NEAR: u32 = 3;
 
-/// A text, and lines between its lines that may be left out.
+/// A text, and further lines that belong between its lines but may be left out.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
     text: String,

@@ -243,7 +243,7 @@ fn block_at<M: Memory>(start: u64, around: &Around, pages: &mut Pages<M>) -> Opt
     if in_use && around.is_main.is_some_and(|is_main| is_main != is_of_main) {
         return None;
     }
-    // The first word of the next block belongs to this one as well.
+    // The first word of the next block also belongs to this block.
     Some(Block {
         addresses: start..end + 8,
         in_use,

@@ -40,8 +40,8 @@ impl OwnMemory {
 
 impl Memory for OwnMemory {
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
-        // The kernel takes signed offsets. The kernel's own addresses would be negative, but these
-        // cannot be read anyway.
+        // The kernel takes signed offsets. Its own addresses would be negative, but cannot be read
+        // anyway.
         match i64::try_from(address) {
             Ok(_) => self.0.read_at(into, address).unwrap_or(0),
             Err(_) => 0,

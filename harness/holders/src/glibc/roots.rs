@@ -415,8 +415,8 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
     let known = read().get_or_insert_default().get(path).cloned();
     known.unwrap_or_else(|| {
-        // No lock is held while the file is read, so two threads that need it at the same time both
-        // read it.
+        // No lock is held while the file is read, so two threads that need the file at the same
+        // time both read it.
         let image = Image::read(path, names, budget).map(Arc::new);
         if image.is_some() || !budget.is_spent() {
             let mut read = read();

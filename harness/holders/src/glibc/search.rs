@@ -293,8 +293,8 @@ impl<M: Memory> Search<'_, M> {
     }
 
     /// Whether an aligned word leads to memory that is not searched but may contain a target: the
-    /// memory of an allocator with another layout, or the stack of a coroutine. Memory that is the
-    /// stack of a thread that has ended is not counted.
+    /// memory of an allocator with another layout, or the stack of a coroutine. The stack of a
+    /// thread that has ended is not counted.
     fn is_foreign(&mut self, known: &Known) -> bool {
         // Parts of two adjacent words look like an address so often that the result would mean
         // nothing.

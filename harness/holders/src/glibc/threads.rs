@@ -58,10 +58,10 @@ impl Thread {
         self.instruction
     }
 
-    /// Returns the stack slots that hold return addresses, with these addresses, innermost first,
-    /// and whether the list is complete. Other words that look like return addresses may be left
-    /// over from earlier calls. Returns `None` if the thread has continued, because the data that
-    /// was read may then mix several states.
+    /// Returns the return addresses on the thread's stack, innermost first and each with its stack
+    /// slot, and whether the list is complete. Other words that look like return addresses may be
+    /// left over from earlier calls. Returns `None` if the thread has continued, because the data
+    /// that was read may then mix several states.
     pub(super) fn returns<M: Memory>(
         &self,
         program: Program<'_>,
