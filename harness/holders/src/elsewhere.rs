@@ -1,4 +1,4 @@
-//! A substitute for the search on systems where the layout of heap and stacks is unknown.
+//! Replaces the search on systems where the layout of the heap and the stacks is unknown.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -6,7 +6,8 @@
 //! for fixing a leak, not a verdict: a copy of an address need not be in use.
 //!
 //! Memory is read through the kernel and never by dereferencing, for a bounded time and up to a
-//! bounded size. The search knows glibc's layout of heap and stacks; elsewhere it finds nothing.
+//! bounded size. The search knows how glibc lays out the heap and the stacks; on other systems it
+//! finds nothing.
 //!
 //! [`gpu-leak-check`](https://docs.rs/gpu-leak-check) calls it when a check fails, and describes
 //! the program to it. The two are released together, and this interface may change in any release.
@@ -36,8 +37,8 @@ const MAX_BYTES_READ: u64 = 512 << 20;
 const PAGE: u64 = 4096;
 
 /// An address with all bits inverted. The search reads its own memory as well, because allocators
-/// reuse memory that another thread has freed. So this memory must not contain the addresses that
-/// are searched for.
+/// reuse memory that another thread has freed. So the search's own memory must not contain the
+/// addresses that it searches for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hidden(u64);
 
@@ -98,8 +99,8 @@ pub struct Holder {
     /// The addresses of these blocks, beginning with the block that the place points to.
     pub path: Vec<u64>,
     /// For each function in the static's crate that uses the static, the address after an
-    /// instruction that does. Empty if no such instruction is known; `None` if there was no time to
-    /// look.
+    /// instruction that uses it. Empty if no such instruction is known; `None` if there was no time
+    /// to look.
     pub used_at: Option<Vec<u64>>,
     /// The return addresses of the thread to which the place belongs, innermost first, if that
     /// thread waits for something other than the search; empty if they are not all known.
@@ -109,7 +110,7 @@ pub struct Holder {
 /// Why the references to a target are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// The time limit, given here, was reached before the search was complete.
+    /// The search could not be completed within this time limit.
     OutOfTime(Duration),
     /// The target has no address or handle, or its value could just as well be an ordinary number.
     NotSought,
@@ -277,8 +278,8 @@ pub struct NameRules {
     pub as_written: fn(&str) -> String,
 }
 
-/// Returns, for each of the `groups` groups of targets, the nearest places that refer to one of
-/// them. The search ends after `time`.
+/// Returns, for each of the `groups` groups of targets, the nearest places that refer to one of the
+/// group's targets. The search ends after `time`.
 pub fn find(
     targets: Vec<Target>,
     groups: usize,

@@ -1,5 +1,5 @@
-//! Runs what has the attribute: a test, all tests of a program, or a program's `main`. Decides
-//! whether and when a test runs in this process, and how it ends.
+//! Runs what the attribute annotates: a test, all tests of a program, or a program's `main`.
+//! Decides whether and when a test runs in this process, and how it ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
@@ -57,8 +57,8 @@ pub fn run_test(case: &'static Case) -> ExitCode {
 }
 
 /// Runs a test in which libtest expects this panic. Any panic may satisfy libtest, so a test fails
-/// by returning success; libtest then reports that the test did not panic. What failed has been
-/// printed by then.
+/// by returning success; libtest then reports that the test did not panic. By then, the reason for
+/// the failure has been printed.
 fn fail_by_returning(expected: ShouldPanic, test: impl FnOnce() -> ExitCode) -> ExitCode {
     match catch_unwind(AssertUnwindSafe(test)) {
         Ok(ExitCode::SUCCESS) => {

@@ -2,13 +2,13 @@
 //! process. For `cargo gpu-leak test --every-test`, the program is a single test. If that program
 //! contains this library, the check may also begin with an allocator's first report.
 //!
-//! There is no body that could run twice and no baseline. All that is known are the resources that
-//! the process holds at its end. So the report separates resources that a library or a caching
+//! There is no body that could run twice and no baseline. All that is known is which resources the
+//! process holds at its end. So the report separates resources that a library or a caching
 //! allocator is known to keep from all others, and shows growth from one snapshot to the next.
 //!
-//! The code in this module never calls the driver. Inside `cuInit` it must not do so, and at
-//! process exit it can no longer do so. Nor should the harness make someone else's program wait for
-//! its devices.
+//! The code in this module never calls the driver. Inside `cuInit` this is forbidden, and at
+//! process exit it is no longer possible. Moreover, the harness should not make someone else's
+//! program wait for its devices.
 
 use std::fs;
 use std::io::{self, Write};
@@ -78,15 +78,15 @@ struct AttachedState {
     session: Option<Session>,
     notes: Vec<String>,
     /// The records that were live when the program's interpreter began to shut down. Once the
-    /// process exits, only those among them that the interpreter has freed. `None` before the
-    /// shutdown.
+    /// process exits, the list is reduced to the records that the interpreter has freed. `None`
+    /// before the shutdown.
     held_by_interpreter: Option<Vec<Record>>,
     /// The position in the list of anomalies when the process began to exit.
     exit: Option<Mark>,
 }
 
-/// Begins to watch this process, inside its `cuInit`. If its calls cannot be intercepted, records
-/// this in the run file and returns `None`.
+/// Begins to watch this process, inside its `cuInit`. If calls of the driver cannot be intercepted,
+/// records this in the run file and returns `None`.
 pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let _quiet = quiet();
     let mut notes = Vec::new();
@@ -143,9 +143,9 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
 
 inventory::submit!(BeforeFirstThread(watch_this_program));
 
-/// Prepares to watch this program if it is a test that `--every-test` started. A test that checks
-/// itself is not watched. Neither is a test that uses neither the driver nor an allocator that
-/// reports its blocks.
+/// Prepares to watch this program if it is a test that `--every-test` started. A test is not
+/// watched if it checks itself, or if it uses neither the driver nor an allocator that reports its
+/// blocks.
 fn watch_this_program() {
     let Some(settings) = Settings::of_this_program() else {
         return;
@@ -218,7 +218,8 @@ impl Attached {
             answer(&line);
         }
         // The lock is held until here. Otherwise, a snapshot could be written after the verdict and
-        // would remain alongside it, or a process that ends at that moment could leave half a line.
+        // would remain alongside it, or a process that ends at that moment could leave an
+        // incomplete line.
         drop(state);
     }
 
@@ -273,7 +274,8 @@ impl Attached {
         let sink = Sink::global();
         sink.finished(&report);
         sink.forget_snapshot();
-        // A program that has dropped its privileges cannot write the reason to the file either.
+        // The reason is printed, because a program that has dropped its privileges cannot write it
+        // to the file.
         if let Some(why) = sink.note() {
             answer(&why);
         }
@@ -407,7 +409,8 @@ fn executable() -> String {
 /// Prints a line to standard error with a single write.
 fn answer(line: &str) {
     let line = format!("gpu-leak-check: {line}\n");
-    // On an error, nobody is reading any more. A terminal that hangs up sends a signal of its own.
+    // An error means that nobody is reading any more. A terminal that hangs up sends a signal of
+    // its own.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

@@ -126,7 +126,7 @@ fn broken() -> Reason {
 
 /// Returns why some calls were not intercepted; `None` if all were. `which` completes the sentence
 /// that lists the functions that were missed, `remedy` says what to do about it, and `libraries`
-/// describes the libraries.
+/// describes the libraries that bypass the harness.
 fn partly_intercepted(
     missed: &Missed,
     which: &str,

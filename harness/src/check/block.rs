@@ -187,7 +187,7 @@ impl Check {
         (value, report)
     }
 
-    /// Like [`run`](Self::run), but for an async block, which runs on the task that awaits this
+    /// Like [`run`](Self::run), but for an async block, which runs in the task that awaits this
     /// future. The compiler does not accept this future in `tokio::spawn`, because it cannot prove
     /// that the future of an async closure is [`Send`]. At the end of each run, the thread that
     /// polls the future is blocked while the check waits for frees in flight.
@@ -249,7 +249,7 @@ fn end_block(subject: &Subject, checked: Result<Checked, End>) -> Option<Report>
 }
 
 /// Runs `body` up to `rounds` times, and fails if a call site holds more after each round than
-/// before it. Growth needs at least three rounds; with one, this is an ordinary check.
+/// before it. Growth needs at least three rounds; with one round, this is an ordinary check.
 ///
 /// ```
 /// use gpu_leak_check::assert_no_growth;

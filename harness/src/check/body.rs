@@ -107,7 +107,8 @@ fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> Exi
     let thread = thread.name(name.to_owned()).spawn(move || {
         threads::set_token(u64::from(scope.0));
         if scope == ScopeId::NONE {
-            // A test that its attribute excludes is not reported as one without the attribute.
+            // A test that is excluded by its attribute must not be reported as a test without the
+            // attribute.
             begins_a_check();
         }
         body()

@@ -10,9 +10,9 @@ use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Owner
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
 
-/// The largest number of pairs of stacks that are kept for a run. A pair consists of the stack of
-/// an allocation and that of its free. The number is limited because each pair is resolved to
-/// lines. The most frequent pairs are kept.
+/// The largest number of pairs of stacks that are kept for a run. A pair consists of the stacks of
+/// an allocation and of its free. The number is limited because each pair is resolved to lines. The
+/// most frequent pairs are kept.
 const MOST_FREED: usize = 64;
 
 /// Decides whether a record or an anomaly belongs to a run.
@@ -41,7 +41,7 @@ impl OfRun<'_> {
         for record in records {
             let scope = record.made.caller.scope;
             let owner = if scope == ScopeId::NOBODY {
-                // The count of resources that were handed over does not include those of scopes
+                // The count of resources that were handed over does not include resources of scopes
                 // that have ended.
                 let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
                 is_own.then_some(Ownership::HandedOver)
@@ -77,7 +77,8 @@ impl OfRun<'_> {
             let scope = anomaly.caller().scope;
             let ended = anomaly.ended();
             let is_own = match ended {
-                // Resources created before the run that ends their context do not concern it.
+                // Resources that were created before the run do not concern it, even if the run
+                // ended their context.
                 Some(record) if scope != ScopeId::NONE => {
                     self.lineage.has(scope) && record.sequence >= input.began
                 }

@@ -132,7 +132,7 @@ fn beside_probes(place: Place) -> u64 {
     records.iter().map(|record| record.made.bytes).sum()
 }
 
-/// Returns an input with which the current moment can be judged.
+/// Returns an input with which the current state can be judged.
 fn input_of(now: RunInput) -> CheckInput {
     let mut input = CheckInput::default();
     naming::add(&mut input.names, &now);

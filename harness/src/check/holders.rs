@@ -36,11 +36,11 @@ use crate::units::count;
 
 /// The largest number of resources of one finding that are searched for.
 const MAX_SEARCHED: usize = 4096;
-/// The largest number of lines that are named for the frees of blocks that had contained an
-/// address.
+/// A finding names at most this many places at which blocks that had contained its address were
+/// freed.
 const MOST_PLACES: usize = 2;
-/// The largest number of source lines shown at which a static is used, a block of a cycle was
-/// allocated, or an owner was dropped.
+/// A finding shows at most this many source lines for the uses of a static, for the allocations of
+/// the blocks of a cycle, or for the drops of an owner.
 const MOST_USES: usize = 3;
 /// The number of bytes that Linux keeps of a thread's name.
 const KEPT: usize = 15;
@@ -50,10 +50,10 @@ const KEPT: usize = 15;
 ///
 /// `at_the_end` says whether the process is ending. If so, a leak counts as first use if everything
 /// that is left of it is reachable from statics or from thread-locals of the first thread, which
-/// are never dropped. The status of `report` changes with its findings. For a block that an
-/// allocator reports, the address must be in the static itself. The reason is that every block is
-/// reachable from the allocator's own table, which is often a map in a static, even if the program
-/// has forgotten the block.
+/// are never dropped. For a block that an allocator reports, the address must be in the static
+/// itself, because every block, even one that the program has forgotten, is reachable from the
+/// allocator's own table, which is often a map in a static. The status of `report` changes with its
+/// findings.
 pub(crate) fn add(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -129,8 +129,8 @@ pub(crate) fn add(
             finding.kind = FindingKind::FirstUse;
             finding.confirmed = Some(Confirmation::HeldByStatic);
         }
-        // If a library made the allocations, they are in the library's own tables, which are not
-        // searched.
+        // If a library made the allocations, their addresses are in the library's own tables, which
+        // are not searched.
         let may_be_none = records.len() <= MAX_SEARCHED
             && finding.site.library.is_none()
             && of_records.clone().all(|holders| holders.is_some());
@@ -269,12 +269,13 @@ fn add_blocks(
     }
 }
 
-/// The live heap blocks of which the place of allocation is known, sorted by address.
+/// The live heap blocks whose place of allocation is known, sorted by address.
 #[derive(Debug, Default)]
 struct KnownBlocks(Vec<(Range<u64>, StackId)>);
 
 impl KnownBlocks {
-    /// Returns the lines at which the known ones among `blocks` were allocated, without duplicates.
+    /// Returns the lines at which those of `blocks` that are known were allocated, without
+    /// duplicates.
     fn allocated_in(&self, blocks: &[u64]) -> Vec<Frame> {
         let mut all: Vec<Frame> = Vec::new();
         for block in blocks {
@@ -367,7 +368,7 @@ fn is_sought(kind: FindingKind) -> bool {
     fails(kind) || kind == FindingKind::FirstUse
 }
 
-/// Whether the report already says how the context ended, or which library has the resource.
+/// Whether the report already says how the context ended, or which library holds the resource.
 fn is_explained(finding: &Finding) -> bool {
     finding.ended.is_some() || finding.site.library.is_some()
 }
@@ -532,8 +533,8 @@ fn used_in(addresses: &[u64]) -> Vec<Frame> {
     all
 }
 
-/// Returns the full name of a thread if it can be determined, because the system keeps only the
-/// beginning of a name. A thread that the test starts without a name has the test's name.
+/// Returns the full name of a thread if it can be determined. The system keeps only the beginning
+/// of each name. A thread that the test starts without a name has the test's name.
 fn thread_name(kept: String, is_started_by_a_test: bool, test: &str) -> Option<String> {
     match kept.len() {
         ..KEPT => Some(kept),

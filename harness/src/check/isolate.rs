@@ -1,9 +1,9 @@
 //! Runs a test in its own process, by starting the same program again for that one test.
 //!
-//! The child prints a line before the test and a line after it, both with a permit that only its
-//! parent knows. What is between these lines is the test's own output, which the parent prints as
-//! it arrives, so that libtest captures and shows it. The second line contains the outcome. If it
-//! is missing, the process ended inside the test.
+//! The child prints a line before the test and a line after it. Both contain a permit that the
+//! parent has passed only to this child. What is between these lines is the test's own output,
+//! which the parent prints as it arrives, so that libtest captures and shows it. The second line
+//! contains the outcome. If it is missing, the process ended inside the test.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -52,7 +52,7 @@ enum How {
     Passed,
     /// The test returned an error, which has been printed.
     Failed,
-    /// The test panicked with this message, or its report says that it fails.
+    /// The test, or the check of it, panicked with this message.
     Panicked(String),
 }
 
@@ -165,14 +165,14 @@ fn beside(work: impl FnOnce() + Send + 'static) -> io::Result<Receiver<()>> {
     Ok(over)
 }
 
-/// Passes each line to `take` until it returns false.
+/// Passes each line to `take` until `take` returns false.
 fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str) -> bool) {
     let Some(from) = from else {
         return;
     };
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
-    // On an error, the pipe is broken, and nothing more can arrive.
+    // An error means that the pipe is broken and that nothing more can arrive.
     while from
         .read_until(b'\n', &mut line)
         .is_ok_and(|length| length != 0)
@@ -279,7 +279,7 @@ fn permit() -> Option<&'static str> {
 /// Prints a line, bypassing libtest's capture.
 fn say(line: &str) {
     let mut stdout = io::stdout().lock();
-    // On an error, the parent is gone, so there is no reader.
+    // An error means that the parent has ended, so there is no reader.
     let _ = stdout.write_all(line.as_bytes());
     let _ = stdout.flush();
 }

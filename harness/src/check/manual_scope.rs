@@ -170,7 +170,7 @@ impl Deref for OpenScope {
 
 impl Report {
     /// Fails the test if something was left. If the scope could not be measured, this fails
-    /// whenever a check would, such as under `GPU_LEAK_CHECK=require`. In all other cases,
+    /// whenever a check would fail, for example under `GPU_LEAK_CHECK=require`. In all other cases,
     /// [`Report::status`] shows that the scope could not be measured.
     ///
     /// # Panics

@@ -26,13 +26,13 @@
 //!   nested_decisions             what a nested check keeps from the checks around it;
 //!   movements                    the allocations and frees in a recording
 //! 1 scopes                       who owns a resource: the tree of scopes, the tokens of threads;
-//!   blind readings               what could not be seen, and which test broke a context; reads every figure;
-//!   recording replay             what a check adds to the recording of its process; judges a recording again;
-//!   allocators_own search_time   which statics are the program's allocators' own, and hold nothing for it; how long
-//!                                a process searches;
+//!   blind readings               what could not be seen, and which test broke a context; how all figures are read;
+//!   recording replay             what a check adds to the recording of its process; how a recording is judged again;
+//!   allocators_own search_time   which statics belong to the program's allocators and are not holders; how long a
+//!                                process searches;
 //!   several_calls                which functions make the same call at several places;
 //!   threads                      the threads of this process, and which of them belong to a driver;
-//!   without_holders              what stands in the place of `holders` in builds without it
+//!   without_holders              what replaces `holders` in builds without the search
 //! ```
 
 #[cfg(feature = "holders")]

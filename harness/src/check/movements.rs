@@ -39,7 +39,7 @@ pub struct Taken {
     pub stream: u64,
     /// The call site.
     pub site: Site,
-    /// The index of the allocation of another layer that contains this allocation.
+    /// The index of the allocation that contains this one. It belongs to another layer.
     pub inside: Option<usize>,
     /// Whether the allocation was live when the recording ended.
     pub is_live: bool,
@@ -133,7 +133,8 @@ impl<'ledger> MovementsReader<'ledger> {
             }
             Event::FreeEnded { .. } | Event::FreeCaptured { .. } => {
                 let keys: Vec<_> = self.frees.keys().copied().collect();
-                // Records that other threads are freeing at this moment are still out of the table.
+                // Records that other threads are freeing at this moment are still missing from the
+                // table.
                 if keys.len() == 1 {
                     self.look_at(keys[0]);
                     self.frees.clear();
@@ -206,7 +207,8 @@ impl<'ledger> MovementsReader<'ledger> {
             other.is_live && other.layer != layer && end >= address.saturating_add(bytes)
         };
         let before = self.by_address.range((place, 0)..=(place, address)).rev();
-        // Neighbours are usually in the same segment, so it suffices to examine a few of them.
+        // Neighbouring allocations are usually in the same segment, so the search usually ends
+        // after a few of them.
         let candidates = before.flat_map(|(_, numbers)| numbers.iter().copied());
         let candidates = candidates.flat_map(|number| [Some(number), taken[number].inside]);
         let found = candidates.flatten().find(has_all)?;

@@ -1,5 +1,6 @@
 //! Records what a nested check has decided, for the checks around it. Leaks that made the test fail
-//! are not passed on to those checks. If an object may stay, this holds in every one of them.
+//! are not passed on to those checks. An object that the nested check allows to stay may stay in
+//! all of them.
 
 use super::scopes::open::current;
 use super::scopes::tree::{self, FailureId, NestedDecision};
@@ -8,7 +9,7 @@ use crate::judge::{CheckResult, FailedSum, LayerName};
 use crate::ledger::ScopeId;
 use crate::report::check_report::{AllowedBy, Finding};
 
-/// Records what the check whose last run had this scope has decided, and removes the check from the
+/// Records the decisions of the check whose last run had this scope, and removes the check from the
 /// tree. `failure` is the failure with which the check failed its test, and `entries` are the
 /// entries that the check has applied.
 pub(super) fn record(

@@ -11,7 +11,7 @@ use crate::probe::{self, Probe};
 
 /// Waits for the work that `scope` may have on the devices.
 pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
-    // If the ends of contexts are not intercepted, contexts may no longer exist.
+    // If the ends of contexts are not intercepted, a context in the ledger may no longer exist.
     if !cuda::is_intercepted() {
         return Vec::new();
     }
@@ -102,11 +102,11 @@ pub(crate) fn read_probed() -> Usage {
     }
 }
 
-/// How many times an allocator is read while others use it, until its sum is as expected. It is
-/// read this many times without pauses, and then as many times with pauses.
+/// How many times an allocator that other threads use is read until its sum is as expected: at most
+/// this many times without pauses, and then as many times with pauses.
 const READINGS: usize = 16;
 
-/// Like [`layer`], but for an allocator that others use at the same time.
+/// Like [`layer`], but for an allocator that other threads use at the same time.
 ///
 /// A thread may be between an allocation and its report. Blocks are reported after they are handed
 /// out, and are reported as freed before they can be handed out again. So the sum may be too large

@@ -74,7 +74,7 @@ impl Drop for PeakLog {
     }
 }
 
-/// When a run began: its position in the sequence of the ledger's events, and in that of its
+/// When a run began: a position in the ledger's sequence of events, and one in its sequence of
 /// anomalies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {

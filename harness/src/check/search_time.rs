@@ -12,7 +12,7 @@ const SEARCHES: u32 = 50;
 /// The nanoseconds that searches have taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// A search that runs now.
+/// A search in progress.
 pub(super) struct Searching(Instant);
 
 impl Searching {

@@ -110,7 +110,7 @@ impl Session {
             suppressions,
         } = settings;
         let is_confirming = current().is_some_and(tree::is_confirming);
-        // An expected leak may be one-time set-up, which no further run leaves.
+        // An expected leak may be one-time set-up, which further runs do not leave behind.
         let may_differ = test.judged.confirm || test.judged.expect.is_some();
         let facts = Facts {
             confirm: test.judged.confirm && !is_confirming,

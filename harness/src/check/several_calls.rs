@@ -1,10 +1,11 @@
-//! Recognises functions that make several calls, and are therefore no mere wrappers of one call.
+//! Recognises functions that make several calls, and are therefore not mere wrappers of one call.
 //!
 //! All distinct backtraces of a process are kept. If two of them differ only in one return address,
 //! the same function of the API was called from two places of one function, or of the functions
 //! that were inlined into it. These may be two branches of which only one is taken, but a wrapper
-//! rarely has such branches. If two backtraces have the same callers, and in both the API was called
-//! by the function itself and not by another one that it called, the function makes different calls.
+//! rarely has such branches. If two backtraces have the same callers, and in both the function
+//! called the API itself and not through another function of the program, the function makes
+//! different calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -26,7 +27,7 @@ type FunctionKey = [Option<String>; 3];
 /// A range of lines of a function.
 type LineRange = RangeInclusive<Option<u32>>;
 
-/// Marks the frames of such functions.
+/// Marks the frames of functions that make several calls.
 pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     let named = names.frames.iter();
     let places = named.filter_map(|(stack, frames)| place(*stack, frames, stacks, own));
@@ -78,8 +79,8 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     }
 }
 
-/// Returns the return addresses around that of the frame that looks like a wrapper, if there is
-/// one.
+/// Returns the return addresses around the return address of the frame that looks like a wrapper,
+/// if there is one.
 fn place<'a>(
     stack: StackId,
     frames: &[Frame],
@@ -98,17 +99,18 @@ fn place<'a>(
     (!callers.is_empty()).then(|| (&raw[..at], callers))
 }
 
-/// Whether the program itself has none of the functions with these return addresses.
+/// Whether none of these return addresses is in a function of the program itself.
 fn is_only_the_api(inside: &[usize], own: &[&str]) -> bool {
     let words = symbols::by_word(inside, own, |_| true);
     let mut frames = words.iter().flat_map(|(_, frames)| frames);
     frames.all(|frame| frame.owner != Owner::User)
 }
 
-/// Returns the functions that are left at several of these addresses, at different positions in the
-/// source, and the lines between them, since another function may have the same name. Of functions
-/// that are inlined into each other, only the `innermost` ones count. The same position at several
-/// addresses is a copy that the compiler made, as it does when it unrolls a loop.
+/// Returns the functions that make calls at several of these addresses and at different positions
+/// in the source. Each is returned with the range of lines that these positions span, because
+/// another function may have the same name. Of functions that are inlined into each other, only the
+/// `innermost` ones count. The same position at several addresses is a copy that the compiler made,
+/// as it does when it unrolls a loop.
 fn with_several_calls(
     addresses: &BTreeSet<usize>,
     innermost: usize,
@@ -118,7 +120,8 @@ fn with_several_calls(
     for address in addresses {
         let words = symbols::by_word(&[*address], own, |_| true);
         for frames in words.iter().map(|(_, frames)| frames) {
-            // The headers of CUDA contain functions that are inlined into the program's own.
+            // The headers of CUDA contain functions that are inlined into the program's own
+            // functions.
             let of_program = frames.iter().enumerate();
             let of_program = of_program.filter(|(_, frame)| frame.owner == Owner::User);
             for (at, frame) in of_program.take(innermost) {

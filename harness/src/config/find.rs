@@ -9,7 +9,7 @@ use crate::workspace::{self, Workspace};
 /// The name of the file, unless `GPU_LEAK_CHECK_CONFIG` gives another path.
 pub(super) const NAME: &str = "gpu-leak-check.toml";
 
-/// Returns the file `chosen`. Without it, returns the nearest configuration file, searching from
+/// Returns the file `chosen` or, if that is `None`, the nearest configuration file, searching from
 /// the package's directory up to the directory of its workspace.
 ///
 /// # Errors
@@ -40,8 +40,8 @@ fn package(manifest_dir: Option<&str>) -> PathBuf {
         .unwrap_or_default()
 }
 
-/// Resolves a relative path, first from the workspace, where cargo was called, and then from the
-/// test's own working directory.
+/// Resolves a relative path, first against the workspace, where cargo was called, and then against
+/// the test's own working directory.
 fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
     let candidates = [root.join(chosen), chosen.to_owned()];
     let found = candidates.iter().find(|path| path.is_file());

@@ -240,8 +240,8 @@ pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<Suppression>, Strin
 pub struct RunSettings {
     /// Whether a check that cannot measure fails.
     pub require: bool,
-    /// Whether the settings allow that nothing is judged, because checks are off or are skipped
-    /// without a GPU.
+    /// Whether the settings allow a run in which nothing is judged, because checks are off or are
+    /// skipped without a GPU.
     pub may_check_nothing: bool,
     /// Whether the conditions of `strict` fail the run.
     pub strict: bool,

@@ -34,7 +34,7 @@ macro_rules! settings {
                 })
             }
 
-            /// Returns these settings, with those that are not given taken from `other`.
+            /// Returns these settings. Those that are not given are taken from `other`.
             pub(super) fn or(&self, other: &Self) -> Self {
                 Self {
                     $($name: self.$name.or(other.$name),)*
@@ -165,7 +165,7 @@ pub(crate) enum WithoutGpu {
     Skip,
 }
 
-/// Whether resources are allowed that libraries are known to keep as long as the process runs. The
+/// Whether to allow the resources that libraries are known to keep as long as the process runs. The
 /// variable is `GPU_LEAK_CHECK_KEPT_FOR_THE_PROCESS`, and the key is `kept_for_the_process`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptForTheProcess {

@@ -161,7 +161,8 @@ impl Report {
         self.line == 0
     }
 
-    /// Whether the status fails a test by default, but the run's policy only warns.
+    /// Whether the status fails a test by default, but only causes a warning under the run's
+    /// policy.
     #[must_use]
     pub fn is_only_warned(&self) -> bool {
         self.status.is_failure() && self.outcome == Some(Outcome::Warn)

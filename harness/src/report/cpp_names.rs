@@ -18,8 +18,8 @@ pub(super) fn demangled(name: String) -> String {
     of_symbol(&name).unwrap_or(name)
 }
 
-/// Returns the name of the C++ function with this symbol; `None` if it is not one of C++, or if its
-/// name is too long.
+/// Returns the name of the C++ function with this symbol; `None` if the symbol is not one of C++,
+/// or if the name is too long.
 fn of_symbol(symbol: &str) -> Option<String> {
     // If a compiler splits or specialises a function, the parts and copies have a suffix, such as
     // `.cold` or `.isra.0`.
@@ -67,8 +67,8 @@ fn without_arguments(name: &str) -> String {
     short
 }
 
-/// A name while it is written. It is limited, because a short symbol can stand for a name that is
-/// too long for any memory: a symbol refers back to its own parts.
+/// A name that is being written. Its length is limited, because a symbol can refer back to its own
+/// parts, so even a short symbol can stand for a name that is too long for any memory.
 struct Limited(String);
 
 impl Write for Limited {

@@ -18,8 +18,8 @@ pub(super) use self::elf::DebugInfo;
 /// A function at an address, which may be inlined there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Symbol {
-    /// The name. That of a Rust function is demangled and has no hash; that of a C++ function is its
-    /// symbol.
+    /// The name. For a Rust function, it is demangled and has no hash; for a C++ function, it is
+    /// the symbol.
     pub(super) function: Option<String>,
     /// The path of the source file, as the compiler recorded it.
     pub(super) file: Option<String>,

@@ -12,7 +12,7 @@ use super::style::Rendering;
 
 /// The largest number of characters of a line that are shown.
 const WIDEST: usize = 100;
-/// How many spaces of the indentation that the lines of a passage share are shown.
+/// How many spaces are shown of the indentation that all lines of a passage share.
 const INDENTATION: usize = 4;
 /// How many characters are kept after the marked range if the beginning of the line is cut off.
 const BEHIND_MARK: usize = 20;
@@ -26,7 +26,7 @@ pub(super) struct Excerpt<'a> {
     pub(super) label: Option<String>,
     /// The last line to show; `None` if only the line of the frame is shown.
     pub(super) until: Option<u32>,
-    /// Whether the last line is as important as that of the frame.
+    /// Whether the last line is as important as the frame's line.
     pub(super) ends_there: bool,
 }
 
@@ -60,7 +60,7 @@ impl Excerpt<'_> {
         let indentation = indentation(&lines);
         for (number, text) in lines {
             let label = self.label.as_ref().filter(|_| number == first);
-            // The end of a block, where its variables are dropped, says nothing by itself.
+            // The end of a block, where its variables are dropped, is not informative by itself.
             let is_bare = !text.contains(char::is_alphanumeric);
             if label.is_none() && (!shown.insert((file.to_owned(), number)) || is_bare) {
                 continue;
@@ -69,7 +69,7 @@ impl Excerpt<'_> {
             let column = column.map(|it| it.saturating_sub(indentation as u32));
             let marked = Marked::new(&text[indentation..], column, self.frame.language);
             let end = if self.ends_there { *all.end() } else { first };
-            // What comes after a call says more than what comes before it.
+            // What comes after a call is more informative than what comes before it.
             let before = first.saturating_sub(number) * LINES_AFTER;
             let after = number.saturating_sub(first).min(number.abs_diff(end));
             let distance = before.max(after);

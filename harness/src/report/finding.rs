@@ -18,7 +18,7 @@ use super::style::Rendering;
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity, with_size};
 
-/// The largest number of groups of allocations that could share a buffer that are shown.
+/// At most this many groups of allocations that could share a buffer are shown.
 const MAX_REUSABLE: usize = 3;
 
 /// If a test makes no more calls than this, their numbers are not informative.
@@ -118,8 +118,8 @@ fn name(place: &str) -> &str {
     place.split(" (").next().unwrap_or_default()
 }
 
-/// Returns the text that a report shows at the line of a finding. For a failed free, it describes
-/// the failed call, and otherwise the allocation.
+/// Returns the text that a report shows at the line of a finding. For a failed free, this text
+/// describes the failed call; otherwise, it describes the allocation.
 #[must_use]
 pub fn at_its_line(finding: &Finding) -> String {
     match &finding.failed {
@@ -128,14 +128,14 @@ pub fn at_its_line(finding: &Finding) -> String {
     }
 }
 
-/// Returns the lines that follow this text, each as a label and a text. The function of `test` is
-/// called `the test`.
+/// Returns the lines that follow the text of [`at_its_line`], each as a label and a text. The
+/// function of `test` is called `the test`.
 #[must_use]
 pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     lines(finding, test, false)
 }
 
-/// Like [`details`]. If the passages are shown as well, what they say is not repeated.
+/// Like [`details`]. If the passages are shown as well, what they show is not repeated.
 fn lines(finding: &Finding, test: &str, with_passages: bool) -> Vec<(&'static str, String)> {
     let quotes = |what| with_passages && finding.shown_passages().any(|it| it.what == what);
     let site = finding.shown_site();
@@ -199,7 +199,8 @@ fn lines(finding: &Finding, test: &str, with_passages: bool) -> Vec<(&'static st
         .collect()
 }
 
-/// Whether the passages show everything that the line about the only siblings would say.
+/// Whether there is only one line about siblings, and the passages show everything that this line
+/// would say.
 fn is_sibling_quoted(finding: &Finding) -> bool {
     let [others] = &finding.siblings[..] else {
         return false;
@@ -313,9 +314,9 @@ pub(super) const fn were(number: u64) -> &'static str {
     }
 }
 
-/// Returns sentences about other leaked resources that the same calls created, and about others
-/// that the same function created. `is_free_quoted` says whether a passage shows where the latter
-/// were freed.
+/// Returns sentences about other leaked resources that the same calls created, and about resources
+/// that the same function created and that were freed. `is_free_quoted` says whether a passage
+/// shows where they were freed.
 fn with_it(finding: &Finding, is_free_quoted: bool) -> Vec<String> {
     let left = finding.consequences.iter();
     let left = left.map(|it| format!("{}, which the same calls created", it.what()));

@@ -34,7 +34,7 @@ pub(super) fn remedies(report: &Report) -> Vec<String> {
     reason.chain(remedies).collect()
 }
 
-/// Returns how to allow the leaks; `None` if there are none, or if they are mistakes in any case.
+/// Returns how to allow the leaks; `None` if there are none, or if they are certainly mistakes.
 pub(super) fn if_meant_to_stay(report: &Report) -> Option<String> {
     let kinds = match report.is_of_a_program() {
         true => &[FindingKind::Leaked, FindingKind::Grew][..],
@@ -221,7 +221,8 @@ fn innermost(callers: &str) -> &str {
     callers.split(" ← ").next().unwrap_or_default()
 }
 
-/// Returns the innermost part of a chain of callers. A caller that is the test explains nothing.
+/// Returns the innermost part of a chain of callers with its own caller, unless that caller is the
+/// test, which would explain nothing.
 fn nearest(callers: &str) -> String {
     let mut parts = callers.split(" ← ");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -15,7 +15,8 @@ pub(super) fn owner(module: Option<&Module>, symbol: &Symbol) -> Owner {
     if is_cuda_library(name) {
         return Owner::Cuda;
     }
-    // This library has no line tables, and it also contains std.
+    // This library has no line tables, and the names of its functions do not suffice, because it
+    // also contains std.
     if name.starts_with("libgpu_leak_inject") {
         return Owner::Harness;
     }
@@ -117,7 +118,7 @@ fn is_harness_source(file: &str) -> bool {
 }
 
 fn is_std_source(file: &str) -> bool {
-    // In Debian's build, a path is of the form `/usr/src/rustc-1.85.0/library/core/src/option.rs`.
+    // In Debian's builds, paths have the form `/usr/src/rustc-1.85.0/library/core/src/option.rs`.
     let of_distribution = file.strip_prefix("/usr/src/rustc-");
     // These are the sources of std, both as distributed and in the rust-src component, and the
     // dependencies of std.
@@ -149,7 +150,8 @@ fn is_cuda_runtime_header(file: &str) -> bool {
     file.ends_with("/include/cuda_runtime.h")
 }
 
-/// Whether `file` is a header that was installed for all programs, such as that of a C++ library.
+/// Whether `file` is a header that was installed for all programs, such as a header of a C++
+/// library.
 fn is_system_header(file: &str) -> bool {
     ["/usr/include/", "/usr/local/include/"]
         .iter()

@@ -6,7 +6,7 @@ use crate::units::{exact_size, quantity, total};
 
 /// The largest number of source lines of a peak that are shown.
 const MAX_LINES: usize = 20;
-/// The largest number of groups of allocations that could share a buffer that are shown.
+/// At most this many groups of allocations that could share a buffer are shown.
 const MAX_REUSABLE: usize = 5;
 
 /// Returns the lines about a peak: a sentence, the source lines in columns, and which allocations

@@ -12,8 +12,8 @@ use super::run_file::{SNAPSHOT, parse};
 
 /// How many runs are kept.
 const KEPT: usize = 10;
-/// The file that marks a directory as that of a run. Directories without this file are never
-/// removed.
+/// The file that marks a directory as the directory of a run. Directories without this file are
+/// never removed.
 const MARKER: &str = ".gpu-leak-check-run";
 /// The extension of a snapshot's file while it is being written.
 pub(super) const UNFINISHED: &str = "unfinished";
@@ -71,7 +71,8 @@ impl RunDirectory {
     }
 }
 
-/// Whether `directory` is one of a run. A symbolic link is none, because it may lead anywhere.
+/// Whether `directory` is the directory of a run. A symbolic link is never accepted, because it may
+/// lead anywhere.
 fn is_run(directory: &Path) -> bool {
     fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir())
         && directory.join(MARKER).is_file()
@@ -107,7 +108,7 @@ pub fn run_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// A run whose name the user chose. An earlier run of that name is set aside, so that the two are
 /// not mixed. When this is dropped, the earlier run is removed, or put back if the new run has no
-/// directory: its program could not be compiled or started, or had no check.
+/// directory because its program could not be compiled or started, or had no check.
 #[derive(Debug)]
 pub struct NamedRun {
     /// The name of the run's directory.
@@ -130,7 +131,7 @@ impl NamedRun {
             earlier: base.join(format!("{}{}", aside(&name), process::id())),
             name,
         };
-        // A command that was killed left its earlier run there.
+        // A command that was killed may have left an earlier run set aside.
         let left = fs::read_dir(base).into_iter().flatten().flatten();
         for left in left.filter(|it| is_left_aside(&it.file_name(), &run.name)) {
             run.end(&left.path());
@@ -166,14 +167,14 @@ impl NamedRun {
         if self.directory.exists() {
             remove(earlier);
         } else {
-            // After an error, the earlier run can still be found beside its place.
+            // If this fails, the earlier run remains where it was set aside.
             let _ = fs::rename(earlier, &self.directory);
         }
     }
 }
 
-/// Returns the beginning of the names of directories to which commands set a run aside. The process
-/// ID of the command follows.
+/// Returns the beginning of the name that a command gives to the directory of a run that it sets
+/// aside. The process ID of the command follows.
 fn aside(name: &str) -> String {
     format!(".{name}-earlier-")
 }

@@ -45,7 +45,7 @@ pub enum Record<'a> {
     /// change.
     Late(Late),
     /// The resources that an attached process held at one moment. The newest snapshot is in a
-    /// separate file next to that of the process, until the verdict has been written.
+    /// separate file next to the process's run file until the verdict has been written.
     Snapshot(&'a ProcessSnapshot),
     /// The summary of this process has reported a check that did not end.
     Aborted(Aborted),
@@ -170,8 +170,8 @@ pub struct Unowned {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unchecked {
-    /// The names of the threads, which are those of tests. A name that ends with `…` is the
-    /// beginning of the whole one.
+    /// The names of the threads, which are the names of tests. A name that ends with `…` has been
+    /// cut off.
     pub threads: Vec<String>,
 }
 
@@ -358,7 +358,7 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 impl RunFile {
     /// Adds a line, unless it cannot be read. The kind of its record is read first, because the
     /// code that serde derives for a tagged type reads every record by way of a tree. That code
-    /// would be a fifth of the harness's code.
+    /// would make up a fifth of the harness's code.
     fn add(&mut self, line: &[u8]) -> serde_json::Result<()> {
         #[derive(Deserialize)]
         struct Tag<'a> {

@@ -12,7 +12,7 @@ const ROWS: usize = 24;
 /// meant to stay.
 const NEAR: u32 = 3;
 
-/// A text, and lines between its lines that may be left out.
+/// A text, and further lines that belong between its lines but may be left out.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
     text: String,
@@ -44,8 +44,8 @@ impl Screen {
         self.passages += 1;
     }
 
-    /// Writes a source line with its number, which has this style. The line is this far from the
-    /// most important line of its passage.
+    /// Writes a source line with its number, which is shown in this style. `distance` is the line's
+    /// distance from the most important line of its passage.
     pub(super) fn write_source(&mut self, number: u32, style: Style, distance: u32, text: String) {
         self.lines.push(OptionalLine {
             at: self.text.len(),
@@ -70,9 +70,8 @@ impl Screen {
         self.with(self.lines.iter())
     }
 
-    /// Returns the text without so many of its lines that it fits on a screen below the text
-    /// `above`. If that is not possible, returns the whole text, because the user must scroll
-    /// anyway.
+    /// Leaves out as many lines as is necessary for the text to fit on a screen below the text
+    /// `above`. If it cannot fit, returns the whole text, because the user must scroll anyway.
     pub(super) fn fitted(self, above: &str) -> String {
         let mut kept: Vec<_> = self.lines.iter().enumerate().collect();
         kept.sort_by_key(|(at, line)| (line.distance, *at));

@@ -17,8 +17,8 @@ use crate::files::through_no_link;
 use crate::sync::{Mutex, OnceLock, locked};
 use crate::workspace::Workspace;
 
-/// The run file of this process, which is created at the first check. If it cannot be written, no
-/// test fails.
+/// The run file of this process, which is created at the first check. If it cannot be written, this
+/// does not fail a test.
 #[derive(Debug)]
 pub struct Sink(Mutex<SinkState>);
 

@@ -65,7 +65,7 @@ impl Sources {
     }
 
     /// Returns these lines of a file and some lines around them in the same function, each with its
-    /// number. Lines without a word, attributes and comments are left out.
+    /// number. Attributes, comments and lines without a word are left out.
     pub fn around(&self, file: &str, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
         let (first, last) = lines.into_inner();
         let last = last.clamp(first, first.saturating_add(LONGEST));

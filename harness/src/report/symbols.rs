@@ -39,8 +39,8 @@ pub(crate) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
     assembled(by_word(raw, own_sources, |_| true))
 }
 
-/// Returns the frames of those words of the backtrace `raw` for which `wanted` holds. A word for
-/// which it does not hold has frames only if [`frames`] needs them.
+/// Returns the frames of those words of the backtrace `raw` for which `wanted` holds. Words whose
+/// frames [`frames`] does not need are left out.
 pub(crate) fn by_word(
     raw: &[usize],
     own_sources: &[&str],

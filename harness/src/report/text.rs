@@ -14,7 +14,7 @@ use crate::units::{exact_size, quantity, total};
 
 /// The largest number of findings that are shown in full.
 const MAX_FINDINGS: usize = 10;
-/// The smallest number of milliseconds of waiting for other checks that is shown.
+/// The shortest wait for other checks that is shown, in milliseconds.
 const LONG_WAIT: u64 = 1000;
 
 /// Renders `report` to a string.

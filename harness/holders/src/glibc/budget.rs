@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A limit on wall-clock time rather than processor time, because a report must not be delayed for
-/// long on a busy machine either.
+/// long, even on a busy machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     end: Duration,
@@ -36,7 +36,7 @@ impl Budget {
     }
 }
 
-/// Returns the time since the first call in this process.
+/// Returns the time since this process first called this function.
 fn clock() -> Duration {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed()

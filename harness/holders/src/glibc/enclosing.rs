@@ -53,7 +53,7 @@ fn block_at(blocks: &[Range<u64>], address: u64) -> Option<usize> {
 }
 
 /// Returns the shortest path from `first` to a block to which no other block leads or, if there is
-/// none, back to itself.
+/// no such block, back to `first`.
 fn outwards(
     first: usize,
     led_to_by: &FxHashMap<usize, Vec<usize>>,
@@ -93,7 +93,7 @@ fn outwards(
         let next = leads_to.get(&block).into_iter().flatten();
         left.extend(next.filter(|next| reached.insert(**next)));
     }
-    // If there is neither, `first` is reached only from a cycle further out.
+    // If both are `None`, `first` is reached only from a cycle further out.
     let end = outermost.or(last).unwrap_or(first);
     let way = std::iter::successors(Some(end), |block| inner.get(block).copied());
     let mut way: Vec<u64> = way.map(|block| blocks[block].start).collect();

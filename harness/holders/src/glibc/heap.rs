@@ -1,7 +1,7 @@
 //! Recognises heap blocks in the layout of glibc's allocator.
 //!
-//! Each block is preceded by a word that holds its length and whether the previous block is in use
-//! (see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals)). Nothing else
+//! Each block is preceded by a word that holds its length and shows whether the previous block is
+//! in use (see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals)). Nothing else
 //! identifies a block, so an address is accepted as a block only if several headers in a row are
 //! consistent. Blocks of an allocator with a different layout are not followed.
 
@@ -41,8 +41,9 @@ const ROW: u32 = 3;
 pub(super) struct Heap {
     /// The numbers of the pages of each region, in order.
     regions: Vec<Range<u64>>,
-    /// What a region may be if it does not belong to an allocator, by the number of its first page.
-    /// Such a region may still contain blocks as well, because the kernel merges adjacent mappings.
+    /// The regions that perhaps do not belong to an allocator, by the number of their first page,
+    /// and what they may be instead. Such a region may nevertheless contain blocks, because the
+    /// kernel merges adjacent mappings.
     pub(super) others: FxHashMap<u64, Other>,
     /// The address range of the main arena (the memory below the program break), if known. Its
     /// headers differ from those of other arenas.
@@ -95,7 +96,8 @@ impl Heap {
     pub(super) fn region(&self, address: u64) -> Option<Range<u64>> {
         let page = address / PAGE;
         let (mut first, mut behind) = (0, self.regions.len());
-        // This is a binary search without closures, which are calls in an unoptimised build.
+        // This binary search uses no closures, because each use of a closure is a call in an
+        // unoptimised build.
         while first < behind {
             let middle = (first + behind) / 2;
             let region = &self.regions[middle];
@@ -241,7 +243,7 @@ fn block_at<M: Memory>(start: u64, around: &Around, pages: &mut Pages<M>) -> Opt
     if in_use && around.is_main.is_some_and(|is_main| is_main != is_of_main) {
         return None;
     }
-    // The first word of the next block belongs to this one as well.
+    // The first word of the next block also belongs to this block.
     Some(Block {
         addresses: start..end + 8,
         in_use,

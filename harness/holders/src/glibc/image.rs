@@ -18,13 +18,13 @@ use super::memory::PAGE;
 use super::names::{self, Whose};
 use crate::NameRules;
 
-/// After how many symbols the time is checked again.
+/// The number of symbols after which the time is checked again.
 const SYMBOLS: usize = 1024;
 
 /// The symbols of one file.
 #[derive(Debug)]
 pub(super) struct Image {
-    /// Whether the file has no symbols but those that other files may use.
+    /// Whether the file has only the symbols that other files may use.
     pub(super) is_stripped: bool,
     /// The file offset of the first loaded part, and its address in the file.
     first: Option<(u64, u64)>,
@@ -118,7 +118,7 @@ impl Image {
 
     /// Looks up the functions that contain `addresses`, which are return addresses and so never a
     /// function's first byte. All addresses are looked up at once, because a file has too many
-    /// functions to sort them for the sake of the few that are on stacks.
+    /// functions to sort them for the sake of a few addresses.
     pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<u64> = addresses.collect();

@@ -16,7 +16,7 @@ use super::targets::may_be_address;
 
 /// The size of a word.
 const WORD: usize = size_of::<u64>();
-/// How many pages are cached: 32 MiB.
+/// The largest number of pages in the cache (32 MiB).
 const KEPT: usize = 8192;
 
 /// How many pages are kept for the next search.
@@ -40,8 +40,8 @@ impl OwnMemory {
 
 impl Memory for OwnMemory {
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
-        // The kernel takes signed offsets. As such, the kernel's own addresses would be negative,
-        // but they are not readable anyway.
+        // The kernel takes signed offsets. Its own addresses would be negative, but cannot be read
+        // anyway.
         match i64::try_from(address) {
             Ok(_) => self.0.read_at(into, address).unwrap_or(0),
             Err(_) => 0,
@@ -55,7 +55,7 @@ impl Memory for OwnMemory {
 /// the limit. After the limit, nothing can be read, so no conclusions are drawn from partial data.
 pub(super) struct Pages<M> {
     memory: M,
-    /// The page that is being read, and otherwise zeros.
+    /// The buffer into which a page is read. It contains zeros between two reads.
     bytes: Box<[u8]>,
     /// The pages that have been read. A page that cannot be read is stored as empty. All bits are
     /// inverted, so that the search does not mistake the cached copy of an address for the address
@@ -66,8 +66,8 @@ pub(super) struct Pages<M> {
     /// The number of the page that was used last, and its index in `kept`. The next word is usually
     /// in the same page.
     last: Option<(u64, usize)>,
-    /// Pages of an earlier search, which are reused: memory that is returned to the system must be
-    /// mapped again.
+    /// Pages of an earlier search. They are reused, because memory that has been returned to the
+    /// system would have to be mapped again.
     spare: Vec<Box<[u64]>>,
     budget: Budget,
     /// How many bytes may still be read.
@@ -96,7 +96,7 @@ impl<M: Memory> Pages<M> {
         &self.memory
     }
 
-    /// Whether the limit of bytes has been reached.
+    /// Whether the limit on the number of bytes has been reached.
     pub(super) fn is_full(&self) -> bool {
         self.left < PAGE
     }
@@ -115,8 +115,8 @@ impl<M: Memory> Pages<M> {
     /// Passes each word from `start` to `end`, with its address, to `see`. Stops at the first word
     /// that cannot be read, or when `see` returns false. Words of packed structures are passed on
     /// only if they may be addresses.
-    // Test programs are built without optimisation, where each use of an iterator is a call, so
-    // these loops use none.
+    // Test programs are usually built without optimisation. Each use of an iterator would then be a
+    // call, so these loops use no iterators.
     pub(super) fn words(
         &mut self,
         start: u64,

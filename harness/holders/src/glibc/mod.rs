@@ -95,8 +95,7 @@ pub(super) fn find(
             }
         }
     }
-    // Long paths are ignored if there is a short one, even if it leads to another target of the
-    // group.
+    // Long paths are ignored if there is a short path, even one to another target of the group.
     for found in &mut found {
         if found.iter().any(|it| it.blocks < DOUBTFUL) {
             found.retain(|it| it.blocks < DOUBTFUL);

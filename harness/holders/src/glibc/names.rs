@@ -39,8 +39,8 @@ impl CrateName {
         }
     }
 
-    /// Whether a symbol belongs to this crate: `_ZN9catalogue…`, `_ZN42_$LT$catalogue..…`,
-    /// `_RNvCs1234_9catalogue…`.
+    /// Whether a symbol belongs to this crate. Examples for the crate `catalogue` are
+    /// `_ZN9catalogue…`, `_ZN42_$LT$catalogue..…` and `_RNvCs1234_9catalogue…`.
     pub(super) fn is_of(&self, symbol: &[u8]) -> bool {
         let counted = self.counted.as_bytes();
         if let Some(rest) = symbol.strip_prefix(b"_ZN") {

@@ -34,7 +34,8 @@ const LONGEST_FUNCTION: u32 = 64 << 10;
 /// The places from which a search begins.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
-    /// The places that a report may name, by number. Their threads have no names yet.
+    /// The places that a report may name, by number. The names of their threads are looked up
+    /// later.
     named: Vec<Root>,
     /// The memory of variables. Statics come first.
     pub(super) variables: Vec<Region>,
@@ -109,7 +110,7 @@ impl Roots {
     /// libraries are.
     fn modules(&mut self, maps: &[Mapping<'_>], names: NameRules, budget: Budget) -> Vec<Module> {
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-        // Paths are compared component by component, and their texts at once.
+        // The keys are plain strings, because paths would be compared component by component.
         let mut files: BTreeMap<&OsStr, Vec<&Mapping<'_>>> = BTreeMap::new();
         for mapping in maps {
             if let Some(file) = mapping.file {
@@ -294,9 +295,9 @@ impl Roots {
     }
 
     /// Adds the frames of one stack: those of the program's functions, and those of functions of
-    /// Rust's own libraries that called the program, because such functions may keep its arguments.
-    /// If instead the program called a library function, the thread only waits there, and that
-    /// frame may contain values of earlier frames.
+    /// Rust's own libraries that called the program, because such a function may keep the arguments
+    /// of the call. If instead the program called a library function, the thread only waits there,
+    /// and that frame may contain values of earlier frames.
     fn stack(&mut self, thread: &Thread, frames: Vec<(Range<u64>, Whose)>) {
         let mut waiting = Vec::new();
         let mut function: Option<String> = None;
@@ -414,8 +415,8 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
     let known = read().get_or_insert_default().get(path).cloned();
     known.unwrap_or_else(|| {
-        // No lock is held while the file is read, so two threads that need it at the same time both
-        // read it.
+        // No lock is held while the file is read, so two threads that need the file at the same
+        // time both read it.
         let image = Image::read(path, names, budget).map(Arc::new);
         if image.is_some() || !budget.is_spent() {
             let mut read = read();
@@ -426,7 +427,8 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     })
 }
 
-/// Whether a library belongs to the system, or the program's author does not know its internals.
+/// Whether a library belongs to the system or has internals that the program's author does not
+/// know.
 fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
     (names.is_in_a_system_directory)(file)
         || (names.is_known_library)(name)
@@ -457,15 +459,16 @@ fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
         }
         let inside = |(top, _): &&(u64, Option<u64>)| (start..end).contains(top);
         match stacks.iter().find(inside).map(|(_, pointer)| *pointer) {
-            // The kernel may have merged the mapping that follows a stack with the stack.
+            // The kernel may have merged a stack with the mapping that follows it.
             Some(Some(pointer)) => {
                 regions.push((pointer + PAGE).next_multiple_of(PAGE).min(end)..end)
             }
             Some(None) => {}
             None => {
                 regions.push(start..end);
-                // This may be the stack of a thread that has ended, kept for the next thread. It
-                // may also contain blocks and happen to be adjacent to such a stack.
+                // This mapping may be the stack of a thread that has ended, which is kept for the
+                // next thread. It may also contain blocks that happen to be adjacent to such a
+                // stack.
                 let other = before.filter(|_| mapping.name.is_empty()).and_then(|it| {
                     let is_variables = it.file.is_some().then_some(Other::Variables);
                     is_variables.or_else(|| is_guard(it).then_some(Other::Stack))

@@ -2,8 +2,8 @@
 //! thread-locals and stacks.
 //!
 //! The search is breadth-first, so it finds the nearest place. It treats every word that may be the
-//! address of a block as one. It starts from places rather than scanning all memory, because a copy
-//! of an address in a freed block is not reachable from any place.
+//! address of a block as such an address. It starts from places rather than scanning all memory,
+//! because a copy of an address in a freed block is not reachable from any place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,8 +18,8 @@ use super::threads;
 
 /// The largest number of addresses that are followed.
 const MAX_BLOCKS: usize = 1 << 20;
-/// How far before an address inside a block the block's header is searched for. For example, a
-/// pointer to a hash table points past the table's entries.
+/// How far the search for a block's header goes back from an address inside the block. For example,
+/// a pointer to a hash table points past the table's entries.
 const FAR: u64 = 64 << 10;
 /// How many bytes are examined after an address that is not in a block.
 const LOOKED_AT: u64 = 64;
@@ -34,8 +34,8 @@ pub(super) struct Region {
     pub(super) place: usize,
 }
 
-/// How the driver's own blocks are recognised. They are not followed, because the driver's tables
-/// contain all addresses, so every address could be reached from them.
+/// How the driver's own blocks are recognised. These blocks are not followed, because the driver's
+/// tables contain all addresses, so every address could be reached from them.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
     /// The memory of the driver's libraries. A block that points into it belongs to the driver,
@@ -293,10 +293,11 @@ impl<M: Memory> Search<'_, M> {
     }
 
     /// Whether an aligned word leads to memory that is not searched but may contain a target: the
-    /// memory of an allocator with another layout, or the stack of a coroutine. Memory that is the
-    /// stack of a thread that has ended is not counted.
+    /// memory of an allocator with another layout, or the stack of a coroutine. The stack of a
+    /// thread that has ended is not counted.
     fn is_foreign(&mut self, known: &Known) -> bool {
-        // Parts of two adjacent words look like an address so often that this would mean nothing.
+        // Parts of two adjacent words look like an address so often that the result would mean
+        // nothing.
         if self.pages.is_packed {
             return false;
         }

@@ -8,7 +8,7 @@ pub(super) const LOWEST: u64 = 1 << 32;
 const END: u64 = 1 << 56;
 
 /// Whether a word may be the address of something in the program.
-// It is used for every word that is read, so it is inlined also in builds without optimisation.
+// This is called for every word that is read, so it is inlined even in builds without optimisation.
 #[inline(always)]
 #[expect(
     clippy::manual_range_contains,
@@ -28,7 +28,7 @@ impl Target {
 /// All targets, searchable by value.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    /// The targets, sorted by first value. None overlaps another.
+    /// The targets, sorted by first value. No two of them overlap.
     sorted: Vec<Target>,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Thread {
     pub(super) id: Option<u32>,
     /// The address at which the thread waits.
     instruction: u64,
-    /// The path and the content of the kernel's file that describes the thread's system call.
+    /// The path and the contents of the kernel's file that describes the thread's system call.
     call: (PathBuf, String),
     /// The used part of the thread's stack, from its innermost to its outermost frame.
     pub(super) stack: Range<u64>,
@@ -58,10 +58,10 @@ impl Thread {
         self.instruction
     }
 
-    /// Returns the stack slots that hold return addresses, with these addresses, innermost first,
-    /// and whether the list is complete. Other words that look like return addresses may be left
-    /// over from earlier calls. Returns `None` if the thread has continued, because the data that
-    /// was read may then mix several states.
+    /// Returns the return addresses on the thread's stack, innermost first and each with its stack
+    /// slot, and whether the list is complete. Other words that look like return addresses may be
+    /// left over from earlier calls. Returns `None` if the thread has continued, because the data
+    /// that was read may then mix several states.
     pub(super) fn returns<M: Memory>(
         &self,
         program: Program<'_>,
@@ -132,8 +132,8 @@ pub(super) fn of_this_process<M: Memory>(
             true => program.first_thread,
             false => thread_pointer(id, top, end, pages),
         };
-        // If a stack is deeper than that, its rest is not searched. Thread-locals whose addresses
-        // are unknown are not searched either.
+        // If a stack is larger than `LARGEST`, the rest of it is not searched. Thread-locals whose
+        // addresses are unknown are not searched either.
         complete &= pointer.is_some() && (!is_first || end == mapping.end);
         threads.push(Thread {
             id,
@@ -193,8 +193,8 @@ fn waits_at(call: &str) -> Option<(u64, u64)> {
 const MOST_LIBRARIES: u64 = 4096;
 
 /// The offset in glibc's thread descriptor at which the data of `pthread_setspecific` ends. The
-/// argument of the thread's first function comes next. It is left out, because the thread usually
-/// frees that block immediately, and the block is then reused for something else.
+/// argument of the thread's first function comes next. It is left out, because it usually points to
+/// a block that the thread frees immediately, and that is then reused for something else.
 const SPECIFIC_DATA_END: u64 = 0x610;
 
 /// The offset of the thread's id in glibc's thread descriptor.

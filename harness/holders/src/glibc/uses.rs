@@ -5,8 +5,7 @@
 
 use std::ops::Range;
 
-/// The bits of the byte before a distance that show that a distance follows, and the value of these
-/// bits.
+/// If these bits of a byte have this value, a distance may follow the byte.
 const MODE: (u8, u8) = (0xc7, 0x05);
 
 /// Returns the address after the first instruction in `code` that uses the variable. `code` begins

@@ -27,7 +27,7 @@ struct Leaked {
 
 static LEAKED: Mutex<Vec<Leaked>> = Mutex::new(Vec::new());
 
-/// Begins to watch for late frees of the resources in these scopes that `result` reports.
+/// Begins to watch for late frees of the resources that `result` reports for these scopes.
 pub(crate) fn watch_for_frees(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
     // Frees are watched by scope rather than by live record, because a record may be freed before
     // it can be looked up.
@@ -55,7 +55,8 @@ fn tell() {
     if all.is_empty() {
         return;
     }
-    // The frees are read once for all checks, because there may be thousands of both.
+    // The frees are read only once, for all checks together, because there may be thousands of
+    // frees and thousands of checks.
     let frees: FxHashMap<u64, LoggedFree> = ledger::live()
         .free_log
         .frees(|_| true)

@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 use crate::{observe, probe, registry};
 
 /// Begins to intercept the driver and to accept reports from other sources. Returns the calls that
-/// were missed before.
+/// had been missed before.
 ///
 /// # Panics
 ///

@@ -33,7 +33,7 @@ const NOTHING_BEGUN: u64 = 0;
 
 /// Begins the part of this thread's scope in which resources may stay for `reason`. Outside every
 /// check, in a process that is not judged as a whole, everything that is created belongs to the
-/// baseline, and nothing begins.
+/// baseline, so no part begins.
 fn begin_allow(reason: &'static str) -> u64 {
     // In a forked child, threads that do not exist there may hold the ledger's locks.
     if exit::forked() {

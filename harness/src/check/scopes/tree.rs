@@ -28,8 +28,8 @@ struct Scopes {
     /// The number of open scopes.
     open: usize,
     /// For each closed scope that its own check no longer needs, the number of the event at which
-    /// it closed. Checks that ran at the same time still need this. Cleared as soon as no scope is
-    /// open.
+    /// it closed. Checks that ran at the same time still need this number. The map is cleared as
+    /// soon as no scope is open.
     forgotten: FxHashMap<ScopeId, u64>,
 }
 
@@ -51,7 +51,7 @@ struct ScopeNode {
     is_earlier_run: bool,
     /// What the scope's check has decided about individual records, by sequence number.
     decisions: Vec<(u64, NestedDecision)>,
-    /// The sums because of which the scope's check has failed.
+    /// The sums that made the scope's check fail.
     failed_sums: Vec<(FailureId, FailedSum)>,
 }
 
@@ -75,9 +75,9 @@ impl FailureId {
 }
 
 /// What a check has decided about one record, for the checks around it. Only leaks that made the
-/// test fail are withheld from those checks. A test that catches the panic has not failed. If an
-/// object may stay, this holds in every check around it. Everything else is judged again by the
-/// outer check.
+/// test fail are withheld from those checks. A test that catches the panic has not failed. An
+/// object that the nested check allows to stay may stay in every check around it. Everything else
+/// is judged again by the outer check.
 #[derive(Clone, Debug)]
 pub(crate) enum NestedDecision {
     /// The check has failed because of the record.
@@ -208,8 +208,7 @@ pub(super) fn close(scope: ScopeId) -> Amount {
     sum
 }
 
-/// Attributes, from now on, work in `scope`, which is closed, to `next`, the next run of the same
-/// check.
+/// From now on, attributes work in the closed `scope` to `next`, the next run of the same check.
 pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
     let mut tree = locked(&TREE);
     let Some(node) = tree.nodes.get_mut(&scope) else {
@@ -281,7 +280,7 @@ pub(crate) fn open_scope(scope: ScopeId) -> Option<ScopeId> {
 }
 
 /// Whether the work of a thread with this scope belongs to no open scope and to none of `earlier`,
-/// which are earlier runs of a check.
+/// the scopes of a check's earlier runs.
 pub(crate) fn is_of_an_ended_check(scope: ScopeId, earlier: &[ScopeId]) -> bool {
     let tree = locked(&TREE);
     let mut around = tree.around(scope);
@@ -303,7 +302,7 @@ pub(crate) struct Lineage {
     of_this_run: usize,
     /// What nested checks have decided, by sequence number.
     decisions: FxHashMap<u64, NestedDecision>,
-    /// The sums because of which checks inside this run have failed.
+    /// The sums that made checks inside this run fail.
     failed_sums: Vec<(FailureId, FailedSum)>,
 }
 
@@ -356,7 +355,7 @@ impl Lineage {
         self.decisions.get(&record)
     }
 
-    /// Returns the sums because of which a check inside this run has failed with `failure`.
+    /// Returns the sums that made a check inside this run fail with `failure`.
     pub(crate) fn failed_sums(&self, failure: Option<FailureId>) -> Vec<FailedSum> {
         let failed = self.failed_sums.iter();
         let failed = failed.filter(|(by, _)| failure == Some(*by));

@@ -65,7 +65,7 @@ fn a_thread_is_listed_while_others_before_it_end() {
                 thread::park();
             });
             let number = number.recv().expect("a number");
-            // If a thread of another test begins, the number of threads does not show that one
+            // If a thread of another test begins, the number of threads does not show that a thread
             // is missing.
             let known = loop {
                 if let Some(listed) = list_threads() {

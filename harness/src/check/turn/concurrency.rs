@@ -170,9 +170,9 @@ impl Drop for Runner {
     }
 }
 
-/// Whether this thread must be counted separately. The initial thread need not be, because it
-/// always exists, nor a thread with a scope, which is counted with its scope, nor a thread that is
-/// already counted because it runs a check.
+/// Whether this thread must be counted separately. This is unnecessary for the initial thread,
+/// because it always exists, for a thread with a scope, which is counted with its scope, and for a
+/// thread that is already counted because it runs a check.
 fn is_counted_thread() -> bool {
     !is_first_thread() && interpose::token() == 0 && !IS_RUNNER.get()
 }
@@ -338,11 +338,11 @@ fn threads_of_ended_checks(earlier: &[ScopeId]) -> Vec<(i32, Option<u64>)> {
     }
     let threads = interpose::marked_threads().into_iter();
     let left = threads.filter(|thread| {
-        // The token of a driver's own thread is no scope.
+        // The token of a driver's own thread is not the number of a scope.
         let scope = u32::try_from(thread.token).ok().filter(|scope| *scope != 0);
         scope.is_some_and(|scope| is_of_an_ended_check(ScopeId(scope), earlier))
     });
-    // A check may begin on such a thread, which is then its own.
+    // A check may begin on such a thread, which then belongs to that check.
     left.filter(|thread| Some(thread.id) != this_thread())
         .map(|thread| (thread.id, time_of_waiting(thread.id)))
         .collect()

@@ -18,7 +18,7 @@ struct GateState {
     serving: u64,
     /// How many checks are inside.
     inside: usize,
-    /// Whether a check that is inside is exclusive.
+    /// Whether an exclusive check is inside.
     exclusive: bool,
     /// How many checks have entered so far.
     entered: u64,
@@ -42,7 +42,7 @@ pub(crate) enum Manner {
     Parallel,
 }
 
-/// The right to run, which ends when this is dropped, even by a panic.
+/// The right to run, which ends when this value is dropped, even during a panic.
 #[derive(Debug)]
 pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,

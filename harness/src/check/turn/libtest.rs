@@ -7,7 +7,8 @@ pub(crate) struct Arguments {
     pub(crate) threads: Option<usize>,
     /// `--exact`
     pub(crate) exact: bool,
-    /// Texts of which a test's name must contain one or, with `--exact`, be equal to one.
+    /// The filters: a test's name must contain one of these texts or, with `--exact`, be equal to
+    /// one.
     pub(crate) filters: Vec<String>,
 }
 

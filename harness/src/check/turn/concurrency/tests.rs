@@ -10,7 +10,7 @@ fn alone(arguments: &str, variables: &[(&str, &str)]) -> bool {
     decide(arguments.split_whitespace().map(str::to_owned), find, 8) != Concurrency::Several
 }
 
-/// A driver's thread is counted under a token that is no scope.
+/// A driver's thread is counted under a token that is not the number of a scope.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thread_of_an_ended_check_is_listed_and_one_of_a_driver_is_not() {

@@ -1,7 +1,7 @@
 //! Reads symbol tables, which contain the full paths of functions.
 //!
-//! In an optimised build that has only line tables (`debug = "line-tables-only"`), they contain a
-//! function without its path: `reserve`, where the symbol table has
+//! In an optimised build that has only line tables (`debug = "line-tables-only"`), these contain a
+//! function without its path, such as `reserve`, where the symbol table contains
 //! `cubecl_runtime::memory_management::reserve`.
 
 use object::NativeEndian;
