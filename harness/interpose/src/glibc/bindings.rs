@@ -1,7 +1,7 @@
 //! Finds and rebinds relocations that bind `dlsym`, or a function of a table, to something other
 //! than our definition. Such relocations are in objects that are linked to a driver and in objects
 //! that were loaded with their own symbols first. If our `dlsym` is not the first in the process's
-//! lookup order, they are everywhere.
+//! lookup order, every object may contain them.
 #![expect(
     unsafe_code,
     reason = "reads memory that the loader mapped, and writes to the loader's tables"
@@ -84,8 +84,9 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
         if !scanned.contains(&object.dynamic) {
             object.while_loaded(|handle| {
                 let is_wanted = |name: &CStr| name == c"dlsym" || registry::is_wanted(name);
-                // Other libraries may use addresses that the program provides. A library that
-                // contains this code also contains a `dlsym`.
+                // The program and the library that contains this code are examined wholly: other
+                // libraries may use addresses that the program provides, and that library also
+                // contains a `dlsym`.
                 let wholly = object.name.is_empty() || own_object() == Some(handle.cast());
                 object.relocations(wholly, is_wanted, |it| look_at(object, handle, it, ours));
             });

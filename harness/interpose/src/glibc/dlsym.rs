@@ -103,7 +103,7 @@ fn real(
     caller: *const c_void,
 ) -> Result<*mut c_void, Dlsym> {
     let look_up = |handle| {
-        // SAFETY: the handle comes from the caller of `dlsym` or is that of a loaded object.
+        // SAFETY: the handle comes from the caller of `dlsym` or belongs to a loaded object.
         let found = unsafe { next(handle, name.as_ptr()) };
         (!found.is_null()).then_some(found)
     };

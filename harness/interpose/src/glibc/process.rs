@@ -59,12 +59,12 @@ fn find() -> (&'static Interposer, Reach) {
 
 /// Returns the address to hand out if a name refers to several functions, as in `cuGetProcAddress`.
 ///
-/// First, a row is chosen. Among the rows of `name` and of its variants, it is the one whose name
-/// the library that contains `real` exports at the address `real`. If there is no such row, it is
-/// the row of `fallback`, the variant that headers give for the requested version. The result is
-/// the wrapper of the chosen row. If that wrapper forwards to another function of the same name, or
-/// if only other variants of the name are known, the result is a function that counts calls. In all
-/// other cases, the result is `real`.
+/// First, a row is chosen from the rows of `name` and of its variants: the one whose name is
+/// exported, at the address `real`, by the library that contains `real`. If there is no such row,
+/// the row of `fallback` is chosen, which is the variant that headers give for the requested
+/// version. The result is the wrapper of the chosen row. If that wrapper forwards to another
+/// function of the same name, or if only other variants of the name are known, the result is a
+/// function that counts calls. In all other cases, the result is `real`.
 ///
 /// # Safety
 ///

@@ -196,7 +196,7 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     let base = base_of(name.to_bytes());
     let object = object_of(real.cast()).unwrap_or(ptr::null());
     let is_exported = |row: &&WatchedFunction| {
-        // SAFETY: the handle is that of a loaded object, and the name is a C string.
+        // SAFETY: the handle belongs to a loaded object, and the name is a C string.
         let address = unsafe { next::dlsym()(object.cast_mut().cast(), row.name) };
         address.cast_const().cast() == real
     };
@@ -234,8 +234,8 @@ fn is_only_for_others(name: &[u8]) -> bool {
         .any(|table| table.registration.only_for_others != 0 && table.named(name).next().is_some())
 }
 
-/// The libraries that provide the functions of such tables, as far as these functions were handed
-/// out. The libraries stay loaded.
+/// The libraries that provide functions of such tables. A library is listed once one of these
+/// functions has been handed out, and it stays loaded.
 static PROVIDERS: [AtomicPtr<LinkMap>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 
 /// Records the library of a function as a provider. The program itself is not recorded, even if it
