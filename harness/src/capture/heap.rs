@@ -20,7 +20,7 @@ use crate::sync::{Mutex, locked};
 
 /// The largest number of allocations, and of frees, that are recorded in a run.
 const MOST: u32 = 1 << 16;
-/// How many bytes of a freed block are read at most.
+/// The largest number of bytes that are read from a freed block.
 const READ: usize = 64 << 10;
 const _: () = assert!(READ <= CLEARED);
 /// The largest number of addresses in freed blocks that are recorded.
@@ -41,7 +41,7 @@ struct Blocks {
     freed: u32,
     /// When recording stops; `None` before the first block is recorded.
     until: Option<Instant>,
-    /// For each address, the block that contained it and was freed last.
+    /// For each address, the most recently freed block that contained it.
     last: FxHashMap<u64, FreedHeapBlock>,
 }
 
@@ -110,8 +110,8 @@ impl WatchedHeap {
         live
     }
 
-    /// Returns, for each of these address ranges, the block that contained an address in the range
-    /// and was freed last, if it was freed after the event with the given number. The ranges must
+    /// Returns, for each of these address ranges, the most recently freed block that contained an
+    /// address in the range, if it was freed after the event with the given number. The ranges must
     /// not overlap.
     pub(crate) fn last_freed(&self, ranges: &[(Range<u64>, u64)]) -> Vec<Option<FreedHeapBlock>> {
         let _quiet = quiet();

@@ -116,7 +116,7 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
 
     /// Derives the frame pointer of the function that contains `place` from this stack pointer. The
     /// function must begin by setting a frame pointer, and the return address in its frame must
-    /// belong to a call of this function.
+    /// belong to a call to this function.
     fn frame_pointer(&mut self, place: u64, stack_pointer: u64) -> Option<u64> {
         let function = self.beginning(place)?;
         let code = self.bytes(function + SETS_FRAME_POINTER.len() as u64, BEGINNING)?;
