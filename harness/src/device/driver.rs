@@ -211,9 +211,9 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
 
 /// Returns what to try to open as the driver, the best candidate first. Usually this is the
 /// driver's name, for which the loader searches. However, an entry of the loader's search path that
-/// is empty or relative means the working directory, and the harness must not load a file from
-/// there that another user may have put there. If there is such an entry, the result consists of
-/// files in the absolute directories of the path and in the system's directories.
+/// is empty or relative means the working directory, and the harness must not load a file that
+/// another user may have put there. If there is such an entry, the result consists of files in the
+/// absolute directories of the path and in the system's directories.
 fn candidates(searched: &str) -> Vec<PathBuf> {
     const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
     const SYSTEM: [&str; 5] = [
@@ -307,7 +307,8 @@ impl Driver {
         };
         let (mut status, mut id, mut graph) = (0, 0, 0);
         let (status_out, id_out, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
-        // If it asked for the dependencies, the call would fail if they have edge data.
+        // If this call asked for the dependencies, it would fail for dependencies that have edge
+        // data.
         // SAFETY: the caller upholds the contract, and the pointers are those of local variables or
         // null.
         unsafe {

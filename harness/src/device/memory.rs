@@ -1,5 +1,5 @@
 //! Reads the memory usage of whole devices. It is only advisory, because other processes and the
-//! driver itself use the devices as well.
+//! driver itself also use the devices.
 
 #![expect(unsafe_code, reason = "makes contexts current through raw handles")]
 
