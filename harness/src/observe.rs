@@ -1,6 +1,6 @@
-//! Reports to the harness, made by other allocators and GPU APIs. The harness itself sees every
-//! call to the CUDA driver. Resources that it cannot see, such as the blocks of a caching allocator
-//! or of a device that does not use CUDA, are reported here:
+//! Lets other allocators and GPU APIs report to the harness. The harness itself sees every call to
+//! the CUDA driver. Resources that it cannot see, such as the blocks of a caching allocator or of a
+//! device that does not use CUDA, are reported here:
 //!
 //! ```
 //! use gpu_leak_check::{Place, observe::Source};
@@ -14,7 +14,7 @@
 //! }
 //!
 //! fn free(address: u64) {
-//!     // Report first: after the free another thread may be given the same address.
+//!     // Report first: after the free, another thread may be given the same address.
 //!     SOURCE.freed(address);
 //!     // … back to the pool
 //! }
@@ -70,7 +70,7 @@ impl Source {
         layer(&self.0).unwrap_or_else(|| Layer::allocator(self.0.name))
     }
 
-    /// Reports that `bytes` were allocated at `address`. Call it after the allocation. If the
+    /// Reports that `bytes` were allocated at `address`. Call this after the allocation. If the
     /// allocator also has a probe, call it before releasing the lock under which the probe reads
     /// its sum. Otherwise, a block that is counted but not yet reported looks like a block that is
     /// never reported.
@@ -84,7 +84,8 @@ impl Source {
         }
     }
 
-    /// Reports that `address` is freed. Call it before the allocator can hand it out again.
+    /// Reports that `address` is freed. Call this before the allocator can hand out the address
+    /// again.
     #[inline]
     pub fn freed(&self, address: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -127,7 +128,7 @@ impl PlacedSource {
         layer(source).unwrap_or_else(|| Layer::allocator(source.name))
     }
 
-    /// Reports that `bytes` were allocated at `address` of `place`. Call it after the allocation.
+    /// Reports that `bytes` were allocated at `address` of `place`. Call this after the allocation.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -135,8 +136,8 @@ impl PlacedSource {
         }
     }
 
-    /// Reports that `address` of `place` is freed. Call it before the allocator can hand it out
-    /// again.
+    /// Reports that `address` of `place` is freed. Call this before the allocator can hand out the
+    /// address again.
     #[inline]
     pub fn freed(&self, place: Place, address: u64) {
         if LISTENING.load(Ordering::Relaxed) {
