@@ -275,7 +275,7 @@ pub enum Reach {
     Nothing,
 }
 
-/// Bindings of loaded libraries to `dlsym` or to functions of a table that bypassed us.
+/// Bindings of loaded libraries that bypassed us: bindings to `dlsym` or to functions of a table.
 #[derive(Clone, Debug, Default)]
 pub struct BindingsPastUs {
     /// The value to pass as `since` in the next call to

@@ -12,8 +12,8 @@ use std::{ptr, slice, thread};
 
 use crate::glibc::uncancelled;
 
-/// Calls `visit` for the program and for each library until it returns false. No library is loaded
-/// or unloaded during the call.
+/// Calls `visit` for the program and for each library until `visit` returns false. No library is
+/// loaded or unloaded during the call.
 pub fn visit_objects<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
     unsafe extern "C" fn each<F: FnMut(&libc::dl_phdr_info) -> bool>(
         object: *mut libc::dl_phdr_info,

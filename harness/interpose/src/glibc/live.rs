@@ -29,7 +29,7 @@ struct Thread {
     public: MarkedThread,
 }
 
-/// How many calls that start a thread without a token have begun, and how many have returned.
+/// For calls that start a thread without a token: how many have begun, and how many have returned.
 /// Nothing more is recorded for such a thread, because the code that starts it may be an allocator,
 /// which must not be called at that moment.
 static BEGUN: AtomicU64 = AtomicU64::new(0);

@@ -82,7 +82,7 @@ pub unsafe fn wrapper_by_address(
 }
 
 /// Rebinds libraries loaded since the last call, so that their calls to `dlsym` and to functions of
-/// a table reach us. Returns the bindings that were found to bypass us since `since`, or none for
+/// a table reach us. Returns the bindings found after `since` that bypassed us, or none for
 /// [`usize::MAX`].
 ///
 /// This is cheap as long as no library has been loaded. Calls that bypassed us before the rebinding

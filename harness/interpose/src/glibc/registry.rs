@@ -118,8 +118,8 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
     TABLES.store(Box::into_raw(all), Ordering::Release);
     for rows in table.rows.chunk_by(|(name, _), (other, _)| name == other) {
         let name = rows[0].0;
-        // Among the earlier tables, the slots of the last one hold the functions behind the
-        // wrappers that were handed out.
+        // The slots of the last of the earlier tables hold the functions behind the wrappers that
+        // were handed out.
         let is_watched = |table: &&Table| table.named(name).any(|row| row.slot().is_some());
         let last = tables().rev().skip(1).find(is_watched);
         let holders = last.into_iter().flat_map(|last| last.named(name));
@@ -151,8 +151,8 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     if is_ours(real) || is_variable(real.cast()) {
         return real;
     }
-    // The tables are not collected first, so that a table that a callback registers is searched as
-    // well.
+    // The tables are not collected first, so that a table that a callback registers is also
+    // searched.
     for table in having() {
         if let Some(on_lookup) = table.registration.on_lookup {
             // SAFETY: the callback gets the name and the function, as documented.
@@ -256,8 +256,8 @@ fn provides(function: *const ()) {
     let _ = PROVIDERS.iter().any(is_in);
 }
 
-/// Whether a library that provides functions of such a table makes this look-up for itself. A
-/// loader, for example, asks layers and drivers for the functions to which it passes on calls to
+/// Whether a library that provides functions of such a table makes this look-up for itself. For
+/// example, a loader looks up functions of layers and drivers, to which it passes on the calls to
 /// its own functions.
 pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
     is_only_for_others(name.to_bytes())
