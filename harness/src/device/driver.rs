@@ -27,8 +27,8 @@ pub(crate) const NOT_FOUND: CuResult = 500;
 
 /// Defines [`Driver`] from a table of its functions, with the name of the method, the symbol and
 /// the parameters. If the first or the last parameter is a reference, the function writes that
-/// value, and it becomes the return value of the method. In the parentheses, `()` stands for the
-/// type if there is no such parameter.
+/// value, and it becomes the return value of the method. If there is no such parameter, the
+/// parentheses around the type mean that the method returns `()`.
 macro_rules! functions {
     ($(
         $(#[$what:meta])*

@@ -75,8 +75,8 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
 fn elsewhere(place: Place) -> u64 {
     const KINDS: [Kind; 3] = [Kind::Managed, Kind::Imported, Kind::Graph];
     let ledger = ledger::live();
-    // A search visits every record, and most programs have no records of these kinds, so it is
-    // avoided.
+    // A search visits every record, so it is skipped if there are no records of these kinds, as in
+    // most programs.
     if KINDS.iter().all(|kind| ledger.live(*kind) == 0) {
         return 0;
     }

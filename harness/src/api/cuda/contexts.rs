@@ -163,7 +163,8 @@ impl Contexts {
     }
 
     /// Records that a green context was created, which retains the primary context of its device.
-    /// Returns the creation event of that context, if the ledger does not know it yet.
+    /// Returns the event of the primary context's creation, if the ledger does not know that
+    /// context yet.
     pub(super) fn green_created(&self, green: u64, place: Place) -> Option<Event> {
         let mut known = self.lock();
         let new = Context {

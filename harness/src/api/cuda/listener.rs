@@ -65,8 +65,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Reports that a primary context was released or reset. A reset does not change the counts of
-    /// the holders.
+    /// Reports that a primary context was released or reset. A reset does not change how often the
+    /// context is retained.
     pub(super) fn primary_released(&self, device: i32, cause: ContextEnd) {
         let (place, caller) = (place_of(device), caller_without_stack());
         self.primary_ended(place, cause);
