@@ -1,9 +1,10 @@
 //! Records the program's own heap blocks while a run confirms a leak: where each block was
 //! allocated, and which addresses the freed blocks contained.
 //!
-//! The block that leads to a leak, or that led to it until the block was freed, often names the
-//! function with the mistake. A backtrace for each block would slow down every test, so backtraces
-//! are captured only in runs that confirm a leak, and only for a limited number of blocks.
+//! The block from which a leak is reachable, or was reachable until the block was freed, often
+//! shows which function has the mistake. A backtrace for each block would slow down every test, so
+//! backtraces are captured only in runs that confirm a leak, and only for a limited number of
+//! blocks.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -73,7 +73,7 @@ impl StackWords {
 ///
 /// # Safety
 ///
-/// The address must be that of an aligned word between the stack pointer of a frame that has not
+/// The address must point to an aligned word between the stack pointer of a frame that has not
 /// returned (a walk ends before its caller returns) and the end of this thread's stack: mapped,
 /// readable, and of no particular type.
 #[inline(always)]

@@ -20,7 +20,8 @@ const UNKNOWN: u64 = u64::MAX - 0xfff;
 const LONGEST_FUNCTION: u64 = 64 << 10;
 /// `push rbp; mov rbp, rsp`
 const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
-/// How many more bytes of a prologue are read: its pushes and its allocation of local variables.
+/// How many bytes of a prologue are read after the code that sets the frame pointer: its pushes and
+/// its allocation of local variables.
 const BEGINNING: usize = 32;
 /// The greatest distance, in bytes, from the beginning of a function at which its frame may not be
 /// set up yet.
