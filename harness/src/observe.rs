@@ -41,11 +41,12 @@ static BEFORE: OnceLock<fn(u64)> = OnceLock::new();
 /// The source directories of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME`. It is the
-/// counterpart of `gpu_leak_hooks::Source` for code that can use this crate.
+/// An allocator that reports the blocks that it hands out. They appear in reports as the layer
+/// `allocator:NAME`. This type is the counterpart of `gpu_leak_hooks::Source` for code that can use
+/// this crate.
 ///
-/// An address identifies one live block, regardless of its place. If different places can have
-/// equal addresses, use [`PlacedSource`].
+/// An address identifies one live block, regardless of the block's place. If blocks at different
+/// places can have the same address, use [`PlacedSource`].
 #[derive(Debug)]
 pub struct Source(gpu_leak_hooks::Source);
 
@@ -71,7 +72,7 @@ impl Source {
     }
 
     /// Reports that `bytes` were allocated at `address`. Call this after the allocation. If the
-    /// allocator also has a probe, call it before releasing the lock under which the probe reads
+    /// allocator also has a probe, call this before releasing the lock under which the probe reads
     /// its sum. Otherwise, a block that is counted but not yet reported looks like a block that is
     /// never reported.
     ///
@@ -245,8 +246,8 @@ pub(crate) fn begin_report() -> Option<RecursionGuard> {
     try_quiet()
 }
 
-/// Begins to accept reports. They are accepted from then on, because otherwise a record could
-/// outlive its memory and be attributed to the next owner of the address.
+/// Begins to accept reports. This never ends, because otherwise a record could outlive its memory
+/// and be attributed to the next owner of the address.
 pub(crate) fn listen() {
     LISTENING.store(true, Ordering::Relaxed);
 }

@@ -79,7 +79,7 @@ pub trait Probe: Sync {
     fn reserved(&self, place: Place) -> u64;
 
     /// Returns the address ranges that the allocator holds at `place` from the layer below. They
-    /// count as its reserved memory and not as leaks of the driver's layer.
+    /// count as the allocator's reserved memory and not as leaks of the driver's layer.
     ///
     /// Return an empty list if the allocator does not expose them. The segments of cubecl, c10, RMM
     /// and a few others are recognised by their functions, so a probe with one of those names does
