@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use gpu_leak_interpose::Reach;
 use support::{Libraries, Library, alone, built, look_up, program, table, text};
 
-/// Returns the output of a program linked to the driver, followed by that of the shim.
+/// Returns the output of a program linked to the driver, followed by the shim's output.
 fn under_the_shim(program_path: &Path, arguments: &[&Path]) -> String {
     let mut command = program(program_path);
     let output = command
