@@ -36,7 +36,7 @@ static BLOCKS: Mutex<Option<Blocks>> = Mutex::new(None);
 /// What has been recorded about the heap.
 #[derive(Debug, Default)]
 struct Blocks {
-    /// For each live block, by its address: its size, and where it was allocated.
+    /// The size of each live block and where it was allocated, by the block's address.
     live: FxHashMap<usize, (usize, StackId)>,
     allocated: u32,
     freed: u32,

@@ -309,7 +309,7 @@ impl Driver {
         let (status_out, id_out, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
         // If this call asked for the dependencies, it would fail for dependencies that have edge
         // data.
-        // SAFETY: the caller upholds the contract, and the pointers are those of local variables or
+        // SAFETY: the caller upholds the contract, and the pointers point to local variables or are
         // null.
         unsafe {
             let (dependencies, count) = (ptr::null_mut(), ptr::null_mut());
@@ -348,7 +348,7 @@ impl Driver {
     /// Returns the number of bytes from `address` to the end of the allocation that contains it.
     pub(crate) fn bytes_at(&self, address: u64) -> Result<u64, CuResult> {
         let (mut base, mut size) = (0, 0);
-        // SAFETY: the pointers are those of local variables, and any address may be queried.
+        // SAFETY: the pointers point to local variables, and any address may be queried.
         unsafe { self.address_range(&raw mut base, &raw mut size, address)? };
         Ok((size as u64).saturating_sub(address.saturating_sub(base)))
     }
@@ -373,7 +373,7 @@ impl Driver {
     /// Returns the free and the total bytes of the current context's device.
     pub(crate) fn memory_info(&self) -> Result<(u64, u64), CuResult> {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the pointers are those of local variables.
+        // SAFETY: the pointers point to local variables.
         unsafe { self.free_and_total(&raw mut free, &raw mut total)? };
         Ok((free as u64, total as u64))
     }

@@ -79,7 +79,7 @@ pub(crate) struct Object {
     relro: Range<usize>,
 }
 
-/// Returns the objects that are in the same namespace of the loader as this code.
+/// Returns the objects that are in the same loader namespace as this code.
 pub(crate) fn loaded() -> Vec<Object> {
     let mut objects = Vec::new();
     visit_objects(|info| {

@@ -25,7 +25,7 @@ pub(crate) fn is_intercepted() -> bool {
     IS_USED.load(Ordering::Relaxed) && !broken()
 }
 
-/// Whether the name of a function is one that Vulkan uses.
+/// Whether this is the name of a Vulkan function.
 pub(crate) fn is_named_so(function: &str) -> bool {
     function.starts_with("vk")
 }
