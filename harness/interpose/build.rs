@@ -25,11 +25,11 @@ fn interposes() -> bool {
         && is("TARGET_ENDIAN", "little")
         // A static C library has only one definition of each function, so there is no next one.
         && !features.split(',').any(|name| name == "crt-static")
-        // Sanitizers intercept `pthread_create` themselves, and some of them call through pointers.
-        // Cargo sets this variable for each sanitizer that rustc uses. Miri has its own versions of
-        // both functions.
+        // Sanitizers intercept `pthread_create` themselves, and some of them also intercept calls
+        // through pointers. Cargo sets this variable for each sanitizer that rustc uses. Miri has
+        // its own versions of both functions.
         && cfg("SANITIZE").is_err()
         && cfg("MIRI").is_err()
-        // Users can switch it off with RUSTFLAGS="--cfg gpu_leak_interpose_off".
+        // Users can switch interposition off with RUSTFLAGS="--cfg gpu_leak_interpose_off".
         && cfg("GPU_LEAK_INTERPOSE_OFF").is_err()
 }

@@ -22,11 +22,11 @@ pub struct Settings {
     /// If set, only a child of the process with this id is watched.
     pub child_of: Option<u32>,
     /// Whether the process is a test. If so, the run's policy decides whether it fails, and
-    /// resources that a static keeps are first use.
+    /// resources that a static keeps count as first use.
     pub is_test: bool,
-    /// The id of the process that starts a program that contains this library. The program's own
-    /// copy watches the program, because it receives the reports of the allocators. The preloaded
-    /// copy watches the program's child processes.
+    /// The id of the process that starts a program with its own copy of this library. That copy
+    /// watches the program, because it receives the reports of the allocators. The preloaded copy
+    /// watches the program's child processes.
     pub contained_in_child_of: Option<u32>,
 }
 

@@ -58,8 +58,9 @@ pub(crate) fn may_call_driver() -> bool {
 }
 
 /// Whether the harness's data may be read at process exit. It may not be read in a forked child,
-/// because threads that do not exist there may hold locks. Nor may it be read if a signal handler
-/// calls `exit` in the middle of the harness's own work, because this thread may then hold locks.
+/// because threads that do not exist there may hold locks. It may not be read either if a signal
+/// handler calls `exit` in the middle of the harness's own work, because this thread may then hold
+/// locks.
 pub(crate) fn may_tell() -> bool {
     !forked() && !is_quiet()
 }

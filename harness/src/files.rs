@@ -1,4 +1,4 @@
-//! Files and directories that other users of the machine can reach as well.
+//! Files and directories that other users of the machine can also reach.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -52,8 +52,8 @@ impl Access {
         None
     }
 
-    /// Whether everyone except the system who can write to this directory can also write to the
-    /// directory `inside`.
+    /// Whether every user who can write to this directory, other than the system, can also write to
+    /// the directory `inside`.
     fn is_no_wider(self, inside: Option<Self>) -> bool {
         const SYSTEM: u32 = 0;
 

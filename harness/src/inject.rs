@@ -8,7 +8,7 @@ use crate::ledger;
 use crate::ledger::event::{Event, Ticket};
 
 /// Calls `hear` for every event that the ledger applies from now on, with the ledger's answer.
-/// `hear` must not call the harness, nor wait for a thread that does. Only the first registration
+/// `hear` must not call the harness or wait for a thread that does. Only the first registration
 /// takes effect.
 pub fn on_every_event(hear: impl Fn(&Event, Option<Ticket>) + Send + Sync + 'static) {
     ledger::live().listen(Box::new(move |_, event, answer| hear(event, answer)));

@@ -204,9 +204,9 @@ pub use gpu_leak_check_macros::warmup;
 /// `max_allocated` limits the bytes that the test holds at any one time. `max_total_allocated`
 /// limits the bytes of all its allocations together, freed or not. `max_reserved` limits the bytes
 /// that an allocator reserves beyond what it held before, and `max_allocation_count` limits the
-/// number of allocations. Each budget applies per device (not to the host's memory) and is
-/// inclusive, and it applies whether or not everything is freed. Budgets are for the driver or, with `layer`, for the allocator that
-/// this option names.
+/// number of allocations. Each budget is inclusive, applies per device (not to the host's memory),
+/// and applies whether or not everything is freed. Budgets apply to the driver or, with `layer`, to
+/// the allocator that this option names.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -286,8 +286,8 @@ pub use gpu_leak_check_macros::warmup;
 /// ## `needs_gpu`
 ///
 /// With `without_gpu = "skip"` in the configuration file, or `GPU_LEAK_CHECK_WITHOUT_GPU=skip`, the
-/// bodies of checked tests do not run on a machine without a CUDA device. A test of Vulkan, or of an
-/// allocator that needs no GPU, can say so with this option, and then runs everywhere:
+/// bodies of checked tests do not run on a machine without a CUDA device. A test of Vulkan, or of
+/// an allocator that needs no GPU, can say so with this option, and then runs everywhere:
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -305,9 +305,9 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// With `isolate`, the test runs in its own process: the same test binary, started again for this
 /// one test. The output and the outcome of that process become those of the test. If a signal or
-/// `exit` ends that process inside the test, the test fails and says how the process ended.
-/// `isolate` has no effect under nextest, which runs each test in its own process anyway, or inside
-/// another check.
+/// `exit` ends that process during the test, the test fails and says how the process ended.
+/// `isolate` has no effect inside another check, or under nextest, which runs each test in its own
+/// process anyway.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -350,9 +350,9 @@ pub use gpu_leak_check_macros::warmup;
 /// # On a module
 ///
 /// Every test in an inline module and in the modules inside it is checked with the module's
-/// options. An option in a test's own attribute overrides that of the module. Functions that are
-/// not tests are left unchanged, and so are items that a macro call (`proptest! { … }`) generates.
-/// Names in an option's value are resolved inside the module.
+/// options. An option in a test's own attribute overrides the same option of the module. Functions
+/// that are not tests are left unchanged, and so are items that a macro call (`proptest! { … }`)
+/// generates. Names in an option's value are resolved inside the module.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -373,9 +373,9 @@ pub use gpu_leak_check_macros::warmup;
 /// The whole program is one check, which is named after the binary. The report is printed on
 /// standard error when the program ends. The exit code is the program's own if the program failed,
 /// 1 for findings or if a check was required to measure but could not, and 2 for wrong settings.
-/// `main` runs on its own thread, and runs once more if something was left, so that resources that
-/// a program creates once and keeps are not reported as leaks. Use `confirm = false` for programs
-/// that cannot run twice.
+/// `main` runs on its own thread, and runs once more if something was left behind, so that
+/// resources that a program creates once and keeps are not reported as leaks. Use `confirm = false`
+/// for programs that cannot run twice.
 ///
 /// ```no_run
 /// # use gpu_leak_check::gpu_leak_check;

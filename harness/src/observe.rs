@@ -1,6 +1,6 @@
-//! Reports to the harness, made by other allocators and GPU APIs. The harness itself sees every
-//! call to the CUDA driver. Resources that it cannot see, such as the blocks of a caching allocator
-//! or of a device that does not use CUDA, are reported here:
+//! Lets other allocators and GPU APIs report to the harness. The harness itself sees every call to
+//! the CUDA driver. Resources that it cannot see, such as the blocks of a caching allocator or of a
+//! device that does not use CUDA, are reported here:
 //!
 //! ```
 //! use gpu_leak_check::{Place, observe::Source};
@@ -14,7 +14,7 @@
 //! }
 //!
 //! fn free(address: u64) {
-//!     // Report first: after the free another thread may be given the same address.
+//!     // Report first: after the free, another thread may be given the same address.
 //!     SOURCE.freed(address);
 //!     // … back to the pool
 //! }
@@ -41,11 +41,12 @@ static BEFORE: OnceLock<fn(u64)> = OnceLock::new();
 /// The source directories of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME`. It is the
-/// counterpart of `gpu_leak_hooks::Source` for code that can use this crate.
+/// An allocator that reports the blocks that it hands out. They appear in reports as the layer
+/// `allocator:NAME`. This type is the counterpart of `gpu_leak_hooks::Source` for code that can use
+/// this crate.
 ///
-/// An address identifies one live block, regardless of its place. If different places can have
-/// equal addresses, use [`PlacedSource`].
+/// An address identifies one live block, regardless of the block's place. If blocks at different
+/// places can have the same address, use [`PlacedSource`].
 #[derive(Debug)]
 pub struct Source(gpu_leak_hooks::Source);
 
@@ -70,8 +71,8 @@ impl Source {
         layer(&self.0).unwrap_or_else(|| Layer::allocator(self.0.name))
     }
 
-    /// Reports that `bytes` were allocated at `address`. Call it after the allocation. If the
-    /// allocator also has a probe, call it before releasing the lock under which the probe reads
+    /// Reports that `bytes` were allocated at `address`. Call this after the allocation. If the
+    /// allocator also has a probe, call this before releasing the lock under which the probe reads
     /// its sum. Otherwise, a block that is counted but not yet reported looks like a block that is
     /// never reported.
     ///
@@ -84,7 +85,8 @@ impl Source {
         }
     }
 
-    /// Reports that `address` is freed. Call it before the allocator can hand it out again.
+    /// Reports that `address` is freed. Call this before the allocator can hand out the address
+    /// again.
     #[inline]
     pub fn freed(&self, address: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -127,7 +129,7 @@ impl PlacedSource {
         layer(source).unwrap_or_else(|| Layer::allocator(source.name))
     }
 
-    /// Reports that `bytes` were allocated at `address` of `place`. Call it after the allocation.
+    /// Reports that `bytes` were allocated at `address` of `place`. Call this after the allocation.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -135,8 +137,8 @@ impl PlacedSource {
         }
     }
 
-    /// Reports that `address` of `place` is freed. Call it before the allocator can hand it out
-    /// again.
+    /// Reports that `address` of `place` is freed. Call this before the allocator can hand out the
+    /// address again.
     #[inline]
     pub fn freed(&self, place: Place, address: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -244,8 +246,8 @@ pub(crate) fn begin_report() -> Option<RecursionGuard> {
     try_quiet()
 }
 
-/// Begins to accept reports. They are accepted from then on, because otherwise a record could
-/// outlive its memory and be attributed to the next owner of the address.
+/// Begins to accept reports. This never ends, because otherwise a record could outlive its memory
+/// and be attributed to the next owner of the address.
 pub(crate) fn listen() {
     LISTENING.store(true, Ordering::Relaxed);
 }

@@ -1,9 +1,9 @@
-//! Probes, which read allocators that the driver's ledger cannot see into.
+//! Probes, which read the state of caching allocators.
 //!
 //! A caching allocator allocates whole segments from the driver and hands out parts of them. To the
 //! driver, a segment is simply allocated. Only the allocator knows which parts are in use. With a
 //! [`Probe`], the check judges these parts in the allocator's own layer, and treats the segments as
-//! its reserved memory.
+//! the allocator's reserved memory.
 
 pub use crate::judge::Segment;
 use crate::ledger::Place;
@@ -61,7 +61,7 @@ use crate::ledger::Place;
 /// ```
 pub trait Probe: Sync {
     /// Returns the name of the allocator. If the allocator has a
-    /// [`Source`](crate::observe::Source), it has the same name.
+    /// [`Source`](crate::observe::Source), the source must have the same name.
     ///
     /// Some caching allocators are known by name: `cubecl`, `c10`, `cupy`, `rmm`, `cub`, `bfc`,
     /// `onnxruntime`, `ggml`. A check in which one of them keeps memory is inconclusive unless that
@@ -79,7 +79,7 @@ pub trait Probe: Sync {
     fn reserved(&self, place: Place) -> u64;
 
     /// Returns the address ranges that the allocator holds at `place` from the layer below. They
-    /// count as its reserved memory and not as leaks of the driver's layer.
+    /// count as the allocator's reserved memory and not as leaks of the driver's layer.
     ///
     /// Return an empty list if the allocator does not expose them. The segments of cubecl, c10, RMM
     /// and a few others are recognised by their functions, so a probe with one of those names does

@@ -17,8 +17,8 @@ static CURRENT: OnceLock<Workspace> = OnceLock::new();
 
 impl Workspace {
     /// Returns the workspace of this process. This is the workspace of the first test that is
-    /// passed to [`Self::init`] or, if there is none, that of the package that cargo runs. Without
-    /// cargo, it is the working directory.
+    /// passed to [`Self::init`] or, if there is none, the workspace of the package that cargo runs.
+    /// Without cargo, it is the working directory.
     pub(crate) fn current() -> &'static Self {
         CURRENT.get_or_init(|| {
             let directory = manifest_dir().or_else(|| env::current_dir().ok());
@@ -41,10 +41,10 @@ impl Workspace {
     /// source files, as the compiler names it.
     ///
     /// The workspace is the nearest ancestor whose manifest has a `[workspace]`. Only directories
-    /// of the same owner are searched. If there is none, as on a machine that has only the program,
-    /// the workspace is derived from the two paths. Cargo runs the compiler in the workspace, so it
-    /// is `/w` for `/w/crates/a` and `crates/a/tests/t.rs`. If this is not possible either, the
-    /// package itself is the workspace.
+    /// of the same owner are searched. If no such ancestor is found, as on a machine that has only
+    /// the program, the workspace is derived from the two paths. Cargo runs the compiler in the
+    /// workspace, so the workspace is `/w` for `/w/crates/a` and `crates/a/tests/t.rs`. If this is
+    /// not possible either, the package itself is the workspace.
     pub(crate) fn of(manifest_dir: &Path, file: &Path) -> Self {
         let declared = own_ancestors(manifest_dir).find(|directory| declares_workspace(directory));
         let root = declared

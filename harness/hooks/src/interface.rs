@@ -32,7 +32,7 @@ pub(crate) fn harness() -> Option<&'static Hooks> {
     if hooks.is_null() {
         return None;
     }
-    // With this fence, the contents of the hooks are visible as well: they were written before the
+    // With this fence, the contents of the hooks are also visible: they were written before the
     // pointer was stored.
     fence(Ordering::Acquire);
     // SAFETY: the pointer is stored only by `install` of some version, and it points to a static
@@ -40,7 +40,7 @@ pub(crate) fn harness() -> Option<&'static Hooks> {
     Some(unsafe { &*hooks })
 }
 
-/// A pointer whose symbol every version defines and the linker merges into one.
+/// A pointer whose symbol is defined by every version and merged into one by the linker.
 #[cfg(all(target_os = "linux", not(miri)))]
 mod symbol {
     use core::sync::atomic::AtomicPtr;

@@ -1,4 +1,4 @@
-//! Lets the code of a GPU library talk to [gpu-leak-check], from its own `src/`.
+//! Lets a GPU library talk to [gpu-leak-check] from the code in its own `src/`.
 //!
 //! A dev-dependency can only be used in tests. This crate can be a normal dependency: it has no
 //! dependencies, needs no standard library, and costs one relaxed load per call in a
@@ -30,8 +30,8 @@
 //!
 //! [gpu-leak-check]: https://docs.rs/gpu-leak-check
 //!
-//! A program may contain several versions of this crate, as its libraries require them. On Linux
-//! they all reach the same harness.
+//! A program may contain several versions of this crate, because its libraries may require
+//! different ones. On Linux, all of them reach the same harness.
 #![no_std]
 
 mod interface;
@@ -43,7 +43,7 @@ pub use self::interface::install;
 
 /// The functions that a harness provides.
 ///
-/// Only harnesses use this type. Libraries call the functions of this crate.
+/// Only harnesses use this type. Libraries call the functions of this crate instead.
 // Every version of this crate has these fields in this order (see `interface`).
 #[derive(Debug)]
 #[repr(C)]
@@ -150,9 +150,9 @@ impl Place {
 /// them. Resources that are freed later simply disappear from reports. If such calls are nested,
 /// the innermost reason is reported.
 ///
-/// A budget still counts these resources, because it limits how much may be live at once, and a
-/// failed free inside `body` is an error like any other. Outside every check, the call has no
-/// effect, because resources that exist before a check are its baseline.
+/// A budget still counts these resources, because it limits how much may be live at once. A failed
+/// free inside `body` is an error like any other. Outside every check, the call has no effect,
+/// because resources that exist before a check are its baseline.
 ///
 /// ```
 /// let table = gpu_leak_hooks::allow("the table is shared by all models", || vec![0; 8]);
@@ -179,10 +179,10 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
 ///
 /// The address is the beginning of memory, on a device or in host memory, or the handle of a
 /// stream, an event or another object. If an allocator's block begins at the start of its segment,
-/// the call applies to the block. For virtual memory, it applies to the mapping that begins there,
-/// with its physical memory and, if that begins there too, the address range. The call has no
-/// effect for an unknown address, for a number that is the handle of two kinds of objects, and for
-/// an address that a [`PlacedSource`] uses at two places.
+/// the call applies to the block. For virtual memory, it applies to the mapping that begins there
+/// and its physical memory, and also to the address range if the range begins there. The call has
+/// no effect for an unknown address, for a number that is the handle of two kinds of objects, and
+/// for an address that a [`PlacedSource`] uses at two places.
 ///
 /// ```
 /// struct Buffer(u64);
@@ -201,11 +201,11 @@ pub fn hand_over(address: u64) {
     }
 }
 
-/// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME` of a
-/// report.
+/// An allocator that reports the blocks that it hands out. They appear in reports as the layer
+/// `allocator:NAME`.
 ///
-/// An address identifies one live block, no matter at which place it is. If addresses of different
-/// places can be equal, use [`PlacedSource`].
+/// An address identifies one live block, regardless of the block's place. If blocks at different
+/// places can have the same address, use [`PlacedSource`].
 // Every version of this crate has these fields in this order (see `interface`).
 #[derive(Debug)]
 #[repr(C)]
@@ -235,7 +235,7 @@ impl Source {
         }
     }
 
-    /// Reports that `bytes` were allocated at `address`. Call it after the allocation.
+    /// Reports that `bytes` were allocated at `address`. Call this after the allocation.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if let Some(harness) = harness() {
@@ -243,7 +243,8 @@ impl Source {
         }
     }
 
-    /// Reports that `address` is freed. Call it before the allocator can hand it out again.
+    /// Reports that `address` is freed. Call this before the allocator can hand out the address
+    /// again.
     #[inline]
     pub fn freed(&self, address: u64) {
         if let Some(harness) = harness() {
@@ -282,14 +283,14 @@ impl PlacedSource {
         })
     }
 
-    /// Reports that `bytes` were allocated at `address` of `place`. Call it after the allocation.
+    /// Reports that `bytes` were allocated at `address` of `place`. Call this after the allocation.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         self.0.allocated(place, address, bytes);
     }
 
-    /// Reports that `address` of `place` is freed. Call it before the allocator can hand it out
-    /// again.
+    /// Reports that `address` of `place` is freed. Call this before the allocator can hand out the
+    /// address again.
     #[inline]
     pub fn freed(&self, place: Place, address: u64) {
         if let Some(harness) = harness() {

@@ -182,7 +182,7 @@ impl Trampolines {
 /// A watcher of the program's heap blocks. Its functions are called on the thread that allocates or
 /// frees a block.
 ///
-/// They must not panic. Their own allocations and frees are reported as well.
+/// They must not panic. Their own allocations and frees are also reported.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapWatch {
     /// Gets the address and the size of a block that was allocated. Returns whether the watcher is
@@ -194,8 +194,8 @@ pub struct HeapWatch {
     pub freed: fn(&FreedBlock, bool) -> bool,
 }
 
-/// How many bytes of a block are overwritten with zeros at most. The rest of a larger block is left
-/// alone, because the program may never use it.
+/// The largest number of bytes of a block that are overwritten with zeros. The rest of a larger
+/// block is left alone, because the program may never use it.
 pub const CLEARED: usize = 1 << 20;
 
 /// A heap block that is about to be freed.
@@ -275,10 +275,10 @@ pub enum Reach {
     Nothing,
 }
 
-/// Bindings of loaded libraries to `dlsym` or to functions of a table that bypassed us.
+/// Bindings of loaded libraries that bypassed us: bindings to `dlsym` or to functions of a table.
 #[derive(Clone, Debug, Default)]
 pub struct BindingsPastUs {
-    /// The value to pass as `since` in the next call of
+    /// The value to pass as `since` in the next call to
     /// [`bindings_past_us`](crate::bindings_past_us).
     pub now: usize,
     /// The bindings found since the given moment, and all bindings that could not be rebound.

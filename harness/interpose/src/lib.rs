@@ -6,7 +6,7 @@
 //! Almost everything reaches a GPU driver through `dlsym`: loaders such as those of cudarc or ash,
 //! and the CUDA runtime inside every library that is built on it. This crate defines `dlsym`. For a
 //! name that is not in a [registered](register) table, our definition jumps to the next one, so
-//! that the C library sees the caller's own return address and `RTLD_NEXT` and `RTLD_DEFAULT` keep
+//! that the C library sees the caller's own return address, and `RTLD_NEXT` and `RTLD_DEFAULT` keep
 //! their meaning. For a name in a table, it stores the real function in the [`Slot`] of the row,
 //! and returns the row's wrapper. Code that is linked directly to a driver is covered by
 //! [`bindings_past_us`].

@@ -12,8 +12,8 @@ use std::{ptr, slice, thread};
 
 use crate::glibc::uncancelled;
 
-/// Calls `visit` for the program and for each library until it returns false. No library is loaded
-/// or unloaded during the call.
+/// Calls `visit` for the program and for each library until `visit` returns false. No library is
+/// loaded or unloaded during the call.
 pub fn visit_objects<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
     unsafe extern "C" fn each<F: FnMut(&libc::dl_phdr_info) -> bool>(
         object: *mut libc::dl_phdr_info,
@@ -39,7 +39,8 @@ static VISITS: AtomicU32 = AtomicU32::new(0);
 static IS_FORKING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// How many of the visits are this thread's: one may be inside another.
+    /// How many of these visits are on this thread. There may be several, because visits can be
+    /// nested.
     static OWN_VISITS: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -135,8 +136,8 @@ pub fn segments(object: &libc::dl_phdr_info) -> impl Iterator<Item = (u32, u32, 
     })
 }
 
-/// Returns the library that contains an address and the exported symbol to which it belongs, which
-/// may be null. The names are C strings, valid while the library is loaded.
+/// Returns the library that contains an address, and the exported symbol to which the address
+/// belongs. The symbol may be null. The names are C strings, valid while the library is loaded.
 pub fn symbol_of(address: usize) -> Option<libc::Dl_info> {
     let (address, mut info) = (ptr::without_provenance(address), MaybeUninit::uninit());
     // SAFETY: the result is writable, a call that finds something writes all fields, and any
@@ -145,8 +146,8 @@ pub fn symbol_of(address: usize) -> Option<libc::Dl_info> {
 }
 
 /// Calls `body` with a handle of the loaded object with this name, which stays loaded during the
-/// call. Returns `None` if there is no such object. A `link_map` is a handle as well, but it does
-/// not suffice for an object that was loaded at program start: the C library has no search list for
+/// call. Returns `None` if there is no such object. A `link_map` is also a handle, but it does not
+/// suffice for an object that was loaded at program start: the C library has no search list for
 /// such an object until it is opened.
 pub fn while_open<T>(name: &CStr, body: impl FnOnce(*mut c_void) -> T) -> Option<T> {
     // SAFETY: the call only asks for an object that is already loaded, and the name is a C string.
@@ -196,7 +197,8 @@ mod tests {
     fn status_of_a_child() -> i32 {
         let mut status = 0;
         // SAFETY: the child makes only calls to the C library, which may be forked in a program
-        // with threads. A signal ends it if it waits, and it runs no handlers. `status` is writable.
+        // with threads. A signal ends it if it waits, and it runs no handlers. `status` is
+        // writable.
         unsafe {
             let child = libc::fork();
             if child == 0 {

@@ -53,7 +53,8 @@ fn run(path: &Path, library: &Path, driver: &Path) -> String {
 const HEARD: &str = "EveryLookup\nshown true\ninit 100 alloc 102\n\
                      heard 1 inits, 2 allocations; inherited 7\n";
 const WITHOUT: &str = "EveryLookup\nshown false\nheard 0 inits, 1 allocations; inherited 7\n";
-/// The program's own calls go to its mock, and look-ups of another driver are intercepted.
+/// The program's own calls go to its mock, and look-ups of another driver's functions are
+/// intercepted.
 const MOCK: &str = "EveryLookup\nshown false\ninit 300 alloc 302\n\
                     heard 0 inits, 1 allocations; inherited 7\n";
 

@@ -25,13 +25,13 @@ fn heard(count: &AtomicU32) -> u32 {
 }
 
 fn init(function: *const ()) -> c_int {
-    // SAFETY: the address is that of a function with this name, or of its wrapper or thunk.
+    // SAFETY: this is the address of a function with this name, or of its wrapper or thunk.
     unsafe { std::mem::transmute::<*const (), Init>(function)(0) }
 }
 
 fn allocate(function: *const ()) -> c_int {
     let mut address = 0;
-    // SAFETY: the address is that of a variant of the name, or of its wrapper or thunk. All of them
+    // SAFETY: this is the address of a variant of the name, or of its wrapper or thunk. All of them
     // have this type.
     unsafe { std::mem::transmute::<*const (), Alloc>(function)(&raw mut address, 64) }
 }
@@ -196,7 +196,7 @@ fn the_functions_of_a_second_driver_are_counted() {
 
 fn proc_address(function: *const (), name: &CStr, version: c_int) -> *const () {
     let mut found = ptr::null();
-    // SAFETY: the address is that of a function with this name, or of its wrapper.
+    // SAFETY: this is the address of a function with this name, or of its wrapper.
     let result = unsafe {
         let function = std::mem::transmute::<*const (), GetProcAddress>(function);
         function(name.as_ptr(), &raw mut found, version, 0)

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use gpu_leak_interpose::Reach;
 use support::{Libraries, Library, alone, built, look_up, program, table, text};
 
-/// Returns the output of a program linked to the driver, followed by that of the shim.
+/// Returns the output of a program linked to the driver, followed by the shim's output.
 fn under_the_shim(program_path: &Path, arguments: &[&Path]) -> String {
     let mut command = program(program_path);
     let output = command
@@ -69,7 +69,7 @@ fn with_trampolines_and_no_driver_there_is_no_function() {
         let shim = Library::open(built("interpose_shim"));
         // A caller with a weak reference gets a result that shows that there is no driver.
         let result_of = |name| {
-            // SAFETY: the library is open, and the address is that of a trampoline, which leads to
+            // SAFETY: the library is open, and this is the address of a trampoline, which leads to
             // a function without arguments.
             unsafe {
                 let real = gpu_leak_interpose::real_symbol(shim.0, name);
@@ -156,7 +156,7 @@ fn a_program_with_a_harness_serves_the_preloaded_one_too() {
             let registered = gpu_leak_interpose::register(&table::TABLE);
             assert_eq!(registered, Reach::EveryLookup);
             assert_eq!(driver.find(c"cuMemAlloc_v2"), before);
-            // SAFETY: the address is that of the wrapper with this name.
+            // SAFETY: this is the address of the wrapper with this name.
             unsafe {
                 let alloc = std::mem::transmute::<*const (), table::Alloc>(before);
                 assert_eq!(alloc(&mut 0, 64), 102);
@@ -180,7 +180,7 @@ fn a_plugin_registers_with_the_program_that_loads_it() {
             let alloc = driver.find(c"cuMemAlloc_v2");
             let plugin = Library::open(built("interpose_plugin"));
             assert_eq!(plugin.call(c"plugin_registers"), 0);
-            // SAFETY: the address is that of the wrapper with this name.
+            // SAFETY: this is the address of the wrapper with this name.
             unsafe {
                 let alloc = std::mem::transmute::<*const (), table::Alloc>(alloc);
                 assert_eq!(alloc(&mut 0, 64), 102);

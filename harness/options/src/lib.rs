@@ -1,8 +1,8 @@
 //! The options of a check, and the syntax of sizes and durations.
 //!
-//! The attribute of gpu-leak-check parses the options at compile time, its library parses them in
-//! the configuration file, and `Check` has a method for each. All three are generated from [one
-//! table](options), so that each name means the same everywhere.
+//! The attribute of gpu-leak-check parses the options at compile time, the library parses them when
+//! it reads the configuration file, and `Check` has a method for each of them. All three are
+//! generated from [one table](options), so that each name means the same everywhere.
 
 mod conflicts;
 mod nearest;

@@ -14,7 +14,7 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
     near.map(|(_, known)| known)
 }
 
-/// Returns the edit distance of two words: how many letters have to be inserted, removed or
+/// Returns the edit distance between two words: how many letters have to be inserted, removed or
 /// replaced to turn one into the other.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();

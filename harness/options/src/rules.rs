@@ -33,7 +33,7 @@ pub fn layer(name: &str) -> Result<&str, &'static str> {
     }
 }
 
-/// Whether this is a reason in words. The documentation's examples have `…` in its place.
+/// Whether this reason contains a word. The documentation's examples have `…` in place of a reason.
 pub fn is_reason(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }

@@ -17,7 +17,7 @@
 /// | kind | value |
 /// | --- | --- |
 /// | `size` | bytes: a whole number, or text with a unit |
-/// | `number` | a whole number of things |
+/// | `number` | a whole number |
 /// | `runs`, `rounds` | how many times the body runs; see [`rounds`](crate::rounds) |
 /// | `layer` | the name of a layer; see [`layer`](crate::layer) |
 /// | `flag`, `switch` | `true` or `false`; a switch's name alone means `true` |

@@ -25,8 +25,8 @@ pub(crate) enum Interception {
 }
 
 /// Whether only NVIDIA's Vulkan driver uses CUDA, which it initialises for ray tracing. This holds
-/// if no function of the CUDA tables has been looked up in this process, or bound, so that no other
-/// code can call one.
+/// if no function of the CUDA tables has been looked up or bound in this process, because no other
+/// code can then call one.
 fn is_used_by_vulkan_alone() -> bool {
     let tables = [cuda::FUNCTIONS, cuda::LOOK_UPS].into_iter();
     vulkan::is_intercepted()

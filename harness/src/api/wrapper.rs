@@ -35,9 +35,9 @@ pub(super) fn broken() -> bool {
 /// Runs `work` and returns whether it finished. A panic in it is caught, because it must not reach
 /// the driver or the caller.
 ///
-/// A cancellation of the thread must not begin in `work` either. What reads or writes files there
-/// is [`uncancelled`]. To run all of `work` in this way would double the cost of a call. The driver's
-/// own calls that begin a cancellation still do.
+/// A cancellation of the thread must not begin in `work` either. The parts of `work` that read or
+/// write files run in [`uncancelled`]. Running all of `work` in this way would double the cost of a
+/// call. Cancellation points inside the driver still take effect.
 #[inline]
 fn unbroken(work: impl FnOnce()) -> bool {
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
@@ -48,8 +48,8 @@ fn unbroken(work: impl FnOnce()) -> bool {
 }
 
 /// Makes the program's call by calling `forward`, and reports it: `began` reports that the call is
-/// about to be made, and `ended` reports its result. What the end needs from the beginning is a
-/// `Begun` in this stack frame. It is filled in place, because moving it would cost more than
+/// about to be made, and `ended` reports its result. The data that the end needs from the beginning
+/// is a `Begun` in this stack frame. It is filled in place, because moving it would cost more than
 /// filling it.
 ///
 /// `is_one_call` says whether calls that a driver makes in the meantime are part of the program's

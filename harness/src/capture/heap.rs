@@ -1,9 +1,10 @@
 //! Records the program's own heap blocks while a run confirms a leak: where each block was
 //! allocated, and which addresses the freed blocks contained.
 //!
-//! The block that leads to a leak, or that led to it until the block was freed, often names the
-//! function with the mistake. A backtrace for each block would slow down every test, so backtraces
-//! are captured only in runs that confirm a leak, and only for a limited number of blocks.
+//! The block from which a leak is reachable, or was reachable until the block was freed, often
+//! shows which function has the mistake. A backtrace for each block would slow down every test, so
+//! backtraces are captured only in runs that confirm a leak, and only for a limited number of
+//! blocks.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -20,7 +21,7 @@ use crate::sync::{Mutex, locked};
 
 /// The largest number of allocations, and of frees, that are recorded in a run.
 const MOST: u32 = 1 << 16;
-/// How many bytes of a freed block are read at most.
+/// The largest number of bytes that are read from a freed block.
 const READ: usize = 64 << 10;
 const _: () = assert!(READ <= CLEARED);
 /// The largest number of addresses in freed blocks that are recorded.
@@ -35,13 +36,13 @@ static BLOCKS: Mutex<Option<Blocks>> = Mutex::new(None);
 /// What has been recorded about the heap.
 #[derive(Debug, Default)]
 struct Blocks {
-    /// For each live block, by its address: its size, and where it was allocated.
+    /// The size of each live block and where it was allocated, by the block's address.
     live: FxHashMap<usize, (usize, StackId)>,
     allocated: u32,
     freed: u32,
     /// When recording stops; `None` before the first block is recorded.
     until: Option<Instant>,
-    /// For each address, the block that contained it and was freed last.
+    /// For each address, the most recently freed block that contained it.
     last: FxHashMap<u64, FreedHeapBlock>,
 }
 
@@ -110,8 +111,8 @@ impl WatchedHeap {
         live
     }
 
-    /// Returns, for each of these address ranges, the block that contained an address in the range
-    /// and was freed last, if it was freed after the event with the given number. The ranges must
+    /// Returns, for each of these address ranges, the most recently freed block that contained an
+    /// address in the range, if it was freed after the event with the given number. The ranges must
     /// not overlap.
     pub(crate) fn last_freed(&self, ranges: &[(Range<u64>, u64)]) -> Vec<Option<FreedHeapBlock>> {
         let _quiet = quiet();

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use gpu_leak_interpose::uncancelled;
 
-/// The size of this text for a process with a GPU is usually smaller, in bytes.
+/// A size in bytes. For a process with a GPU, the text is usually smaller than this.
 const USUAL: usize = 32 << 10;
 /// On every Linux system, the beginning and the end of a mapping are multiples of this size.
 pub(super) const PAGE: usize = 4096;

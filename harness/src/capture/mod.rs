@@ -72,8 +72,8 @@ pub(crate) fn freeing_caller() -> Caller {
     }
 }
 
-/// Returns the end of a free. A backtrace costs more than everything else in a free, and a free
-/// that succeeds does not need one.
+/// Returns the event for the end of a free. A backtrace costs more than everything else in a free,
+/// and a free that succeeds does not need one.
 pub(crate) fn free_ended(ticket: Ticket, error: CuResult) -> Event {
     let stack = match error {
         0 => StackId::default(),

@@ -2,8 +2,8 @@
 //! set.
 //!
 //! Every line is written by a single `write`, before the next event is applied. So a process that
-//! is killed leaves everything that it has recorded. Wrappers wait for these writes, so recording
-//! is meant for investigations and not for everyday use.
+//! is killed leaves behind everything that it has recorded. Wrappers wait for these writes, so
+//! recording is meant for investigations and not for everyday use.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -60,7 +60,8 @@ pub(crate) fn creates_outside(thread: ThreadNumber) {
         let _quiet = quiet();
         STANDING.set(Standing::Outside);
         locked(&OUTSIDE).push(thread);
-        // libtest names the thread that runs a test after the test, and users need the full name.
+        // libtest gives the thread that runs a test the name of that test, and users need the full
+        // name.
         if thread_name(thread).ends_with(CUT) {
             register(thread.0, full_name());
         }

@@ -1,9 +1,8 @@
 //! Stream captures in progress, as far as the intercepted calls show them.
 //!
-//! If the harness synchronised a context or trimmed a pool while one of its streams is being
-//! captured, it would invalidate the capture and break the program under test. A capture spreads to
-//! other streams and contexts through events, so the harness does neither while any capture is
-//! active.
+//! While a stream is being captured, synchronising its context or trimming a pool would invalidate
+//! the capture and break the program under test. A capture spreads to other streams and contexts
+//! through events, so the harness does neither while any capture is active.
 
 use crate::ledger::event::ContextUid;
 use crate::sync::{Mutex, locked};
@@ -11,12 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A capture in progress.
 struct Capture {
-    /// The stream on which the capture began, by its only name.
+    /// The stream on which the capture began. If 0 means the thread's own stream,
+    /// `CU_STREAM_PER_THREAD` is stored instead.
     stream: u64,
     /// The graph to which `cuStreamBeginCaptureToGraph` adds nodes, or 0.
     into: u64,
-    /// The context of the stream, whose end ends the capture; 0 for a stream of a green context, which
-    /// belongs to no context.
+    /// The context of the stream. The capture ends with this context. The value is 0 for a stream
+    /// of a green context, which belongs to no context.
     context: ContextUid,
 }
 

@@ -27,8 +27,8 @@ pub(crate) const NOT_FOUND: CuResult = 500;
 
 /// Defines [`Driver`] from a table of its functions, with the name of the method, the symbol and
 /// the parameters. If the first or the last parameter is a reference, the function writes that
-/// value, and it becomes the return value of the method. In the parentheses, `()` stands for the
-/// type if there is no such parameter.
+/// value, and it becomes the return value of the method. If there is no such parameter, the
+/// parentheses around the type mean that the method returns `()`.
 macro_rules! functions {
     ($(
         $(#[$what:meta])*
@@ -211,9 +211,9 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
 
 /// Returns what to try to open as the driver, the best candidate first. Usually this is the
 /// driver's name, for which the loader searches. However, an entry of the loader's search path that
-/// is empty or relative means the working directory, and the harness must not load a file from
-/// there that another user may have put there. If there is such an entry, the result consists of
-/// files in the absolute directories of the path and in the system's directories.
+/// is empty or relative means the working directory, and the harness must not load a file that
+/// another user may have put there. If there is such an entry, the result consists of files in the
+/// absolute directories of the path and in the system's directories.
 fn candidates(searched: &str) -> Vec<PathBuf> {
     const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
     const SYSTEM: [&str; 5] = [
@@ -307,8 +307,9 @@ impl Driver {
         };
         let (mut status, mut id, mut graph) = (0, 0, 0);
         let (status_out, id_out, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
-        // If it asked for the dependencies, the call would fail if they have edge data.
-        // SAFETY: the caller upholds the contract, and the pointers are those of local variables or
+        // If this call asked for the dependencies, it would fail for dependencies that have edge
+        // data.
+        // SAFETY: the caller upholds the contract, and the pointers point to local variables or are
         // null.
         unsafe {
             let (dependencies, count) = (ptr::null_mut(), ptr::null_mut());
@@ -347,7 +348,7 @@ impl Driver {
     /// Returns the number of bytes from `address` to the end of the allocation that contains it.
     pub(crate) fn bytes_at(&self, address: u64) -> Result<u64, CuResult> {
         let (mut base, mut size) = (0, 0);
-        // SAFETY: the pointers are those of local variables, and any address may be queried.
+        // SAFETY: the pointers point to local variables, and any address may be queried.
         unsafe { self.address_range(&raw mut base, &raw mut size, address)? };
         Ok((size as u64).saturating_sub(address.saturating_sub(base)))
     }
@@ -372,7 +373,7 @@ impl Driver {
     /// Returns the free and the total bytes of the current context's device.
     pub(crate) fn memory_info(&self) -> Result<(u64, u64), CuResult> {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the pointers are those of local variables.
+        // SAFETY: the pointers point to local variables.
         unsafe { self.free_and_total(&raw mut free, &raw mut total)? };
         Ok((free as u64, total as u64))
     }

@@ -6,11 +6,12 @@
 //! progress.
 //!
 //! This is the only point at which a wrapper may wait for longer than a table access takes. A
-//! reading only calls the driver, but such a call may take long:
+//! reading only calls the driver, but such a call may take a long time:
 //! [`synchronise`](super::synchronise) waits for all work of a context, and a thread that destroys
-//! a context at the same time then waits for that work as well. The work may in turn wait for that
+//! a context at the same time then also waits for that work. The work may in turn wait for that
 //! thread, for example in a host function of a stream. So a destroy call waits only for a limited
-//! time and is then made although the reading goes on. No other reading begins before it has ended.
+//! time and is then made although the reading goes on. No other reading begins before the destroy
+//! call has ended.
 
 use crate::sync::{Condvar, Mutex, PoisonError, locked};
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub(crate) static POOL_EXCLUSION: Exclusion = Exclusion::new();
 pub(crate) static STREAM_EXCLUSION: Exclusion = Exclusion::new();
 
 /// Keeps readings and destructions apart. At any time, any number of readings or any number of
-/// destructions may be in progress. Both are only if a destruction has waited for too long.
+/// destructions may be in progress. Both are in progress at once only if a destruction has waited
+/// for too long.
 pub(crate) struct Exclusion {
     in_progress: Mutex<InProgress>,
     changed: Condvar,
@@ -42,7 +44,7 @@ struct InProgress {
     waiting: usize,
 }
 
-/// A guard of an [`Exclusion`]. When it is dropped, one of those that `counts[KIND]` counts ends.
+/// A guard of an [`Exclusion`]. Dropping it ends one reading or destruction, as `KIND` says.
 pub(crate) struct Guard<const KIND: usize>(&'static Exclusion);
 
 const READING: usize = 0;
@@ -52,7 +54,7 @@ const DESTRUCTION: usize = 1;
 /// destroy call has waited for too long.
 pub(crate) type Reading = Guard<READING>;
 
-/// A guard: while it exists, no reading of what its [`Exclusion`] protects begins.
+/// A guard: while it exists, no reading begins of anything that its [`Exclusion`] protects.
 pub(crate) type Destruction = Guard<DESTRUCTION>;
 
 impl<const KIND: usize> Drop for Guard<KIND> {

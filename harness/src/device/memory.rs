@@ -1,5 +1,5 @@
 //! Reads the memory usage of whole devices. It is only advisory, because other processes and the
-//! driver itself use the devices as well.
+//! driver itself also use the devices.
 
 #![expect(unsafe_code, reason = "makes contexts current through raw handles")]
 
@@ -75,8 +75,8 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
 fn elsewhere(place: Place) -> u64 {
     const KINDS: [Kind; 3] = [Kind::Managed, Kind::Imported, Kind::Graph];
     let ledger = ledger::live();
-    // A search visits every record, and most programs have no records of these kinds, so it is
-    // avoided.
+    // A search visits every record, so it is skipped if there are no records of these kinds, as in
+    // most programs.
     if KINDS.iter().all(|kind| ledger.live(*kind) == 0) {
         return 0;
     }

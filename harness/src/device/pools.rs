@@ -37,8 +37,8 @@ pub(crate) fn readings() -> Vec<LayerUsage> {
     read_all(RESERVED)
 }
 
-/// Like [`readings`], but for each stream-ordered pool, returns the peak of what it reserved since
-/// the last call of [`restart_most_reserved`], not what it reserves now.
+/// Like [`readings`], except that for each stream-ordered pool, the result contains the peak of its
+/// reserved bytes since the last call to [`restart_most_reserved`] instead of the current value.
 pub(crate) fn most_reserved() -> Vec<LayerUsage> {
     read_all(MAX_RESERVED)
 }

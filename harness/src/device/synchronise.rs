@@ -40,7 +40,7 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
             break;
         };
         let is_same = |it: &ContextEntry| it.uid == context.uid;
-        // The program has not used a primary context without a handle by itself.
+        // A primary context without a handle has not been used by the program itself.
         if context.handle == 0 || !ledger::live().contexts.all().iter().any(is_same) {
             continue;
         }
@@ -53,7 +53,7 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
         };
         // SAFETY: the context is in the ledger, its destruction would have been intercepted, and no
         // context is destroyed while `_contexts` exists. Only a destroy call that has waited for
-        // ten seconds does not wait for this one, because both might wait forever.
+        // ten seconds no longer waits for this call, because both might wait forever.
         let waited = unsafe { driver.in_context(context.handle, wait) };
         if let Err(error) = waited
             && is_poison(error)
@@ -71,16 +71,16 @@ fn is_poison(error: CuResult) -> bool {
 }
 
 /// Whether a blocking stream of the current context is being captured. The capture may have begun
-/// before the harness began to listen. The driver reports it if it is queried about the legacy
-/// stream.
+/// before the harness began to listen. The driver reports such a capture if it is queried about the
+/// legacy stream.
 fn legacy_stream_is_blocked(driver: &Driver) -> bool {
     // SAFETY: the legacy stream always exists.
     let asked = unsafe { driver.stream_is_capturing(LEGACY_STREAM) };
     matches!(asked, Err(error) if CAPTURE_ERRORS.contains(&error))
 }
 
-/// Waits for the streams of the current context, which is `context`, that `own` selects and that
-/// are not being captured.
+/// Waits for those streams of the current context, `context`, that `own` selects and that are not
+/// being captured.
 fn synchronise_streams(
     driver: &Driver,
     context: &ContextEntry,

@@ -50,11 +50,11 @@ pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
 /// Returns the function called `name` that a library exports; null if there is none, or if the
 /// library is not loaded.
 fn exported_by(file: &CStr, name: &CStr) -> *const () {
-    // SAFETY: the handle is that of an open library.
+    // SAFETY: the handle belongs to an open library.
     while_open(file, |library| unsafe { real_symbol(library, name) }).unwrap_or(ptr::null())
 }
 
-/// Keeps every library loaded that exports a function called `name`.
+/// Keeps loaded every library that exports a function called `name`.
 pub(crate) fn keep_loaded_with(name: &CStr) {
     let exports_it = |file: &PathBuf| {
         let file = CString::new(file.as_os_str().as_bytes());

@@ -28,8 +28,8 @@ pub(crate) fn file(path: &Path) -> Option<&'static [u8]> {
     }
     // SAFETY: these are `length` readable bytes that are never unmapped. They do not change unless
     // somebody writes to the file. The file is a program, a library or its debug information, and
-    // linkers replace such files instead of writing to them. std's own panic handler relies on this
-    // as well.
+    // linkers replace such files instead of writing to them. std's own panic handler also relies on
+    // this.
     Some(unsafe { std::slice::from_raw_parts(start.cast(), length) })
 }
 

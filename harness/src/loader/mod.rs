@@ -38,7 +38,7 @@ pub(crate) struct Library(NonNull<c_void>);
 // SAFETY: to callers, a handle is only a number. The loader's functions accept it on any thread,
 // and it is never closed.
 unsafe impl Send for Library {}
-// SAFETY: the same holds as for `Send`.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Library {}
 
 impl Library {

@@ -1,7 +1,7 @@
 //! Finds and rebinds relocations that bind `dlsym`, or a function of a table, to something other
 //! than our definition. Such relocations are in objects that are linked to a driver and in objects
 //! that were loaded with their own symbols first. If our `dlsym` is not the first in the process's
-//! lookup order, they are everywhere.
+//! lookup order, every object may contain them.
 #![expect(
     unsafe_code,
     reason = "reads memory that the loader mapped, and writes to the loader's tables"
@@ -19,7 +19,7 @@ use crate::loader::object_changes;
 /// The bindings that have been found so far.
 struct State {
     /// The numbers of objects loaded, of objects unloaded, and of tables registered. As long as
-    /// they are unchanged, so are all bindings.
+    /// these numbers are unchanged, all bindings are unchanged too.
     counts: (u64, u64, usize),
     /// The objects whose relocations have been examined, by the addresses of their dynamic
     /// sections.
@@ -84,7 +84,8 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
         if !scanned.contains(&object.dynamic) {
             object.while_loaded(|handle| {
                 let is_wanted = |name: &CStr| name == c"dlsym" || registry::is_wanted(name);
-                // Other libraries may use addresses that the program provides. A library that
+                // The program and the library that contains this code are examined in full: other
+                // libraries may use addresses that the program provides, and the library that
                 // contains this code also contains a `dlsym`.
                 let wholly = object.name.is_empty() || own_object() == Some(handle.cast());
                 object.relocations(wholly, is_wanted, |it| look_at(object, handle, it, ours));
@@ -140,8 +141,8 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
     }
 }
 
-/// Returns the definition to which a symbol of an object will be bound. It is searched for in the
-/// global scope, and then in the libraries loaded with the object.
+/// Returns the definition to which a symbol of an object will be bound. The global scope is
+/// searched first, and then the libraries loaded with the object.
 fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
     // SAFETY: the object is loaded, and the name is a C string.
     let look_up = |handle| unsafe { next::dlsym()(handle, symbol.as_ptr()) };

@@ -94,8 +94,8 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
     decision
 }
 
-/// Returns the result that the caller would have got without us. That result may be that nothing
-/// was found.
+/// Returns the function that the caller would have found without us. If there is none, returns the
+/// `dlsym` that reports this to the caller.
 fn real(
     next: Dlsym,
     handle: *mut c_void,
@@ -103,7 +103,7 @@ fn real(
     caller: *const c_void,
 ) -> Result<*mut c_void, Dlsym> {
     let look_up = |handle| {
-        // SAFETY: the handle comes from the caller of `dlsym` or is that of a loaded object.
+        // SAFETY: the handle comes from the caller of `dlsym` or belongs to a loaded object.
         let found = unsafe { next(handle, name.as_ptr()) };
         (!found.is_null()).then_some(found)
     };

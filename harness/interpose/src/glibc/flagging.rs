@@ -1,4 +1,4 @@
-//! Counts calls of watched functions that have no wrapper: variants that are in no table, and
+//! Counts calls to watched functions that have no wrapper: variants that are in no table, and
 //! functions of a second driver. A thunk is handed out for each such function. It counts the call
 //! and jumps to the function, no matter what the function's signature is.
 #![expect(unsafe_code, reason = "defines functions that jump through a table")]

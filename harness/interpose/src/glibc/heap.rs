@@ -74,7 +74,7 @@ impl Real {
         Some((real, functions))
     }
 
-    /// Returns the C library's functions. They have been found before any word was replaced.
+    /// Returns the C library's functions, which were found before any word was replaced.
     fn get() -> &'static Self {
         REAL.get().unwrap_or_else(|| std::process::abort())
     }

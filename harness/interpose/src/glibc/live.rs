@@ -29,9 +29,9 @@ struct Thread {
     public: MarkedThread,
 }
 
-/// How many calls that start a thread without a token have begun, and how many have returned.
-/// Nothing more is recorded for such a thread: an allocator may be starting it, and must not be
-/// called while it does so.
+/// For calls that start a thread without a token: how many have begun, and how many have returned.
+/// Nothing more is recorded for such a thread, because the code that starts it may be an allocator,
+/// which must not be called at that moment.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static RETURNED: AtomicU64 = AtomicU64::new(0);
 
@@ -155,8 +155,8 @@ pub(crate) fn remove_at_end(token: u64, mark: u64) {
     // SAFETY: the key comes from `pthread_key_create`, and the value is never dereferenced.
     let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
     if set != Some(0) {
-        // The end of such a thread would not be reported, so it is not counted: waiting for too few
-        // threads is better than waiting forever.
+        // The end of such a thread would not be reported, so the thread is not counted: waiting for
+        // too few threads is better than waiting forever.
         return remove(token);
     }
     if let Some(mut live) = lock()
@@ -203,8 +203,8 @@ mod tests {
     /// Starts a thread as C code does, waits for its end, and returns the token that it had.
     fn token_of_a_thread() -> usize {
         let (mut thread, mut result) = (0, ptr::null_mut());
-        // SAFETY: `thread` and `result` are written to, `ends` takes any argument, and the thread is
-        // joined once.
+        // SAFETY: `thread` and `result` are written to, `ends` takes any argument, and the thread
+        // is joined once.
         let error = unsafe {
             libc::pthread_create(&raw mut thread, ptr::null(), ends, ptr::null_mut())
                 + libc::pthread_join(thread, &raw mut result)

@@ -11,15 +11,15 @@ use std::{iter, ptr};
 use super::next;
 use crate::loader::{object_name, segments, visit_objects, while_open};
 
-/// Makes `dladdr1` return the symbol to which the address belongs as well.
+/// Makes `dladdr1` also return the symbol to which the address belongs.
 const RTLD_DL_SYMENT: c_int = 1;
-/// Makes `dladdr1` return the object as well.
+/// Makes `dladdr1` also return the object.
 const RTLD_DL_LINKMAP: c_int = 2;
 /// The type of a symbol that is a variable.
 const STT_OBJECT: u8 = 1;
 
-/// The first fields of glibc's `struct link_map`. A handle from `dlopen` points to this structure
-/// as well.
+/// The first fields of glibc's `struct link_map`. A handle from `dlopen` also points to this
+/// structure.
 #[repr(C)]
 pub(crate) struct LinkMap {
     pub(crate) base: usize,
@@ -38,11 +38,12 @@ pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
 /// functions, in which they store the addresses of these functions.
 pub(crate) fn is_variable(address: *const c_void) -> bool {
     let symbol = found_at(address, RTLD_DL_SYMENT).cast::<libc::Elf64_Sym>();
-    // SAFETY: the pointer is null or that of a symbol of the object, which is loaded.
+    // SAFETY: the pointer is null or points to a symbol of the object, which is loaded.
     unsafe { symbol.as_ref() }.is_some_and(|symbol| symbol.st_info & 0xf == STT_OBJECT)
 }
 
-/// Returns what `what` requests about the object that contains `address`; null if there is none.
+/// Returns what `dladdr1` finds for the request `what` about the object that contains `address`;
+/// null if it finds nothing.
 fn found_at(address: *const c_void, what: c_int) -> *const c_void {
     let (mut info, mut found) = (MaybeUninit::uninit(), ptr::null_mut());
     // SAFETY: both results are writable, and any address may be queried.
@@ -78,7 +79,7 @@ pub(crate) struct Object {
     relro: Range<usize>,
 }
 
-/// Returns the objects in the loader's namespace that contains this code.
+/// Returns the objects that are in the same loader namespace as this code.
 pub(crate) fn loaded() -> Vec<Object> {
     let mut objects = Vec::new();
     visit_objects(|info| {
@@ -172,8 +173,8 @@ impl Object {
         // ones begin. There are many relocations and few wanted symbols, so the symbols are
         // searched first.
         let hash = ptr::with_exposed_provenance::<u32>(self.dynamic(DT_GNU_HASH));
-        // SAFETY: the same holds as for symbols, and the second word of the table is the index of
-        // the first exported symbol.
+        // SAFETY: as for symbols. The second word of the table is the index of the first exported
+        // symbol.
         let imported = unsafe { hash.as_ref().map_or(0, |_| *hash.add(1)) };
         let names_a_wanted = |at: &u32| is_wanted(name(symbol(*at)));
         let wanted: Vec<u32> = (0..imported).filter(names_a_wanted).collect();
@@ -193,7 +194,7 @@ impl Object {
             // This loop is kept simple, because a user's debug build runs it unoptimised, hundreds
             // of thousands of times.
             while next < end {
-                // SAFETY: the same holds as for symbols.
+                // SAFETY: as for symbols.
                 let relocation = unsafe { &*table.add(next) };
                 next += 1;
                 let at = (relocation.r_info >> 32) as u32;

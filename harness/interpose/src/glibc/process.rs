@@ -59,12 +59,12 @@ fn find() -> (&'static Interposer, Reach) {
 
 /// Returns the address to hand out if a name refers to several functions, as in `cuGetProcAddress`.
 ///
-/// First, a row is chosen. Among the rows of `name` and of its variants, it is the one whose name
-/// the library that contains `real` exports at the address `real`. If there is no such row, it is
-/// the row of `fallback`, the variant that headers give for the requested version. The result is
-/// the wrapper of the chosen row. If that wrapper forwards to another function of the same name, or
-/// if only other variants of the name are known, the result is a function that counts calls. In all
-/// other cases, the result is `real`.
+/// First, a row is chosen from the rows of `name` and of its variants: the one whose name is
+/// exported, at the address `real`, by the library that contains `real`. If there is no such row,
+/// the row of `fallback` is chosen, which is the variant that headers give for the requested
+/// version. The result is the wrapper of the chosen row. If that wrapper forwards to another
+/// function of the same name, or if only other variants of the name are known, the result is a
+/// function that counts calls. In all other cases, the result is `real`.
 ///
 /// # Safety
 ///
@@ -82,7 +82,7 @@ pub unsafe fn wrapper_by_address(
 }
 
 /// Rebinds libraries loaded since the last call, so that their calls to `dlsym` and to functions of
-/// a table reach us. Returns the bindings that were found to bypass us since `since`, or none for
+/// a table reach us. Returns the bindings found after `since` that bypassed us, or none for
 /// [`usize::MAX`].
 ///
 /// This is cheap as long as no library has been loaded. Calls that bypassed us before the rebinding

@@ -17,7 +17,7 @@ use crate::loader::{object_name, segments, visit_objects};
 use crate::threads::{TOKEN, token};
 
 /// The function that a thread runs. `pthread_exit` and cancellation may unwind through it, so no
-/// frame of this file holds anything to drop while it runs.
+/// frame of this file holds anything that must be dropped while the function runs.
 type Routine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 type Create = unsafe extern "C" fn(
@@ -103,9 +103,10 @@ const DRIVERS: [&str; 7] = [
 /// Whether a thread works for a driver. A thread does so if its first function is in a driver's
 /// library.
 ///
-/// The objects are visited rather than asked for by `dladdr`, which would wait for constructors: the
-/// loader holds a lock while it calls them. Most threads of a process begin with one of a few
-/// functions, so what is known about these functions is kept: a visit takes a lock of the loader.
+/// The library is found by visiting the objects and not by `dladdr`, which would wait for
+/// constructors: the loader holds a lock while it calls them. A visit takes another lock. Most
+/// threads of a process begin with one of a few functions, so functions that do not belong to a
+/// driver are remembered.
 fn is_drivers(routine: Routine) -> bool {
     static NOT_DRIVERS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
@@ -196,10 +197,10 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
     }
 }
 
-/// Runs `work` without cancelling this thread in the meantime. Rust code cannot be unwound by a
-/// cancellation: the process would abort. Functions such as `read`, `write` and `sleep` begin a
-/// cancellation if one has been requested, whereas few functions that the program calls do so.
-/// `work` should not panic, because the thread could then not be cancelled any more.
+/// Runs `work` while cancellation of this thread is disabled. A cancellation cannot unwind Rust
+/// code: the process would abort. Functions such as `read`, `write` and `sleep` begin a
+/// cancellation if one has been requested, whereas most functions that the program calls do not.
+/// `work` should not panic, because the thread could then no longer be cancelled.
 pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;

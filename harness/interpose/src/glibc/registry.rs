@@ -118,8 +118,8 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
     TABLES.store(Box::into_raw(all), Ordering::Release);
     for rows in table.rows.chunk_by(|(name, _), (other, _)| name == other) {
         let name = rows[0].0;
-        // Among the earlier tables, the slots of the last one hold the functions behind the
-        // wrappers that were handed out.
+        // The slots of the last of the earlier tables hold the functions behind the wrappers that
+        // were handed out.
         let is_watched = |table: &&Table| table.named(name).any(|row| row.slot().is_some());
         let last = tables().rev().skip(1).find(is_watched);
         let holders = last.into_iter().flat_map(|last| last.named(name));
@@ -151,8 +151,8 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     if is_ours(real) || is_variable(real.cast()) {
         return real;
     }
-    // The tables are not collected first, so that a table that a callback registers is searched as
-    // well.
+    // The tables are not collected first, so that a table that a callback registers is also
+    // searched.
     for table in having() {
         if let Some(on_lookup) = table.registration.on_lookup {
             // SAFETY: the callback gets the name and the function, as documented.
@@ -196,7 +196,7 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     let base = base_of(name.to_bytes());
     let object = object_of(real.cast()).unwrap_or(ptr::null());
     let is_exported = |row: &&WatchedFunction| {
-        // SAFETY: the handle is that of a loaded object, and the name is a C string.
+        // SAFETY: the handle belongs to a loaded object, and the name is a C string.
         let address = unsafe { next::dlsym()(object.cast_mut().cast(), row.name) };
         address.cast_const().cast() == real
     };
@@ -234,8 +234,8 @@ fn is_only_for_others(name: &[u8]) -> bool {
         .any(|table| table.registration.only_for_others != 0 && table.named(name).next().is_some())
 }
 
-/// The libraries that provide the functions of such tables, as far as these functions were handed
-/// out. The libraries stay loaded.
+/// The libraries that provide functions of such tables. A library is listed once one of these
+/// functions has been handed out, and it stays loaded.
 static PROVIDERS: [AtomicPtr<LinkMap>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 
 /// Records the library of a function as a provider. The program itself is not recorded, even if it
@@ -256,8 +256,8 @@ fn provides(function: *const ()) {
     let _ = PROVIDERS.iter().any(is_in);
 }
 
-/// Whether a library that provides functions of such a table makes this look-up for itself. A
-/// loader, for example, asks layers and drivers for the functions to which it passes on calls to
+/// Whether a library that provides functions of such a table makes this look-up for itself. For
+/// example, a loader looks up functions of layers and drivers, to which it passes on the calls to
 /// its own functions.
 pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
     is_only_for_others(name.to_bytes())

@@ -134,7 +134,7 @@ extern "C" fn resolve(entry: &'static Trampoline, caller: *const c_void) -> *con
     // SAFETY: the names in a trampoline are C strings.
     let (name, library) = unsafe { (CStr::from_ptr(entry.name), CStr::from_ptr(entry.library)) };
     let is_found = |found: &*mut c_void| !found.is_null();
-    // SAFETY: the handle is that of a loaded object.
+    // SAFETY: the handle belongs to a loaded object.
     let look_up = |handle| Some(unsafe { next::dlsym()(handle, entry.name) }).filter(is_found);
     // SAFETY: the first parameter is ignored.
     let real = Some(unsafe { behind_us(ptr::null_mut(), entry.name) }).filter(is_found);

@@ -24,8 +24,8 @@ pub(super) enum Call {
     Launches(u64),
     /// Begins to capture this stream, into this graph if it is not 0.
     BeginsCapture(u64, u64),
-    /// Begins to capture this stream into this graph, which no longer refers to any user object, and
-    /// whose nodes are the same as before when the capture ends.
+    /// Begins to capture this stream into this graph, which then no longer refers to any user
+    /// object. When the capture ends, the nodes of the graph are the same as before.
     BeginsRecapture(u64, u64),
     /// Causes this event if the call succeeds.
     Causes(Event),
@@ -49,7 +49,7 @@ pub(super) struct Creates {
     /// the object.
     pub(super) may_answer_again: bool,
     /// Whether the resource outlives the context that is current when it is created, although other
-    /// resources of its kind end with their context. What holds for a whole kind is in the table of
+    /// resources of its kind end with their context. Properties of whole kinds are in the table of
     /// [`Kind`].
     pub(super) outlives_context: bool,
     /// The stream whose capture ends, if the call creates the graph that was captured.
@@ -80,7 +80,7 @@ pub(super) enum Bytes {
 #[derive(Clone, Copy)]
 pub(super) enum At {
     /// On the device of the current context or of the pool. This also applies to a handle that
-    /// belongs to the whole process, such as that of a user object.
+    /// belongs to the whole process, such as the handle of a user object.
     Context,
     /// In host memory, which has no device handle.
     Host,
@@ -200,8 +200,8 @@ pub(super) fn array(kind: Kind, array: Out, descriptor: impl Into<Argument>) -> 
     creates(kind, Space::Handle(Kind::Array), array).sized(descriptor)
 }
 
-/// Creates physical memory, or an object that is mapped in the same way. `cuMemRelease` frees it.
-/// It belongs to the device rather than to a context.
+/// Creates physical memory, or an object that is mapped in the same way. `cuMemRelease` frees the
+/// resource, which belongs to the device rather than to a context.
 pub(super) fn physical(kind: Kind, handle: Out, bytes: usize) -> Creates {
     Creates {
         outlives_context: true,
@@ -280,7 +280,8 @@ impl Frees {
     }
 }
 
-/// Returns the key of an address or handle; `None` if it is 0, which means that there is no resource.
+/// Returns the key of an address or handle; `None` if it is 0, which means that there is no
+/// resource.
 pub(super) fn key(space: Space, value: u64) -> Option<Key> {
     (value != 0).then_some(Key::new(space, value))
 }

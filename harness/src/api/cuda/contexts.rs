@@ -6,9 +6,9 @@
 //! first found to be current. This is before anything can be created in it.
 //!
 //! Once a green context has been converted, it can be current like any other context. Resources
-//! created in it outlive it. A stream has to be destroyed explicitly; with a driver of CUDA 13.0, this
-//! must happen before the end of the green context. Everything else ends with the primary context of
-//! its device.
+//! created in it outlive it. A stream has to be destroyed explicitly; with the driver of CUDA 13.0,
+//! this must happen before the end of the green context. Everything else ends with the primary
+//! context of its device.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -28,8 +28,8 @@ thread_local! {
 /// A live context. A green context is listed even before it is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context {
-    /// The handle; 0 for a green context that has not been converted, and for a primary context that
-    /// only a green one has retained so far.
+    /// The handle; 0 for a green context that has not been converted, and for a primary context
+    /// that only a green one has retained so far.
     pub(super) handle: u64,
     pub(super) uid: ContextUid,
     /// The context whose end is also the end of resources created in this one; 0 if unknown.
@@ -111,7 +111,7 @@ impl Contexts {
     ) -> &'a mut Context {
         let index = known.iter().position(which).unwrap_or_else(|| {
             let uid = ContextUid(self.changed());
-            // What is created in a green context does not end with it.
+            // Resources that are created in a green context do not end with it.
             let owner = if new.green == 0 { uid } else { ContextUid(0) };
             known.push(Context { uid, owner, ..new });
             known.len() - 1
@@ -145,8 +145,8 @@ impl Contexts {
         self.placed(&known, place);
     }
 
-    /// Returns the context with the handle of `new`, adding `new` if it is unknown. A primary context
-    /// may already be known without its handle.
+    /// Returns the context with the handle of `new`, adding `new` if it is unknown. A primary
+    /// context may already be known without its handle.
     fn add<'a>(&self, known: &'a mut Vec<Context>, new: Context) -> &'a mut Context {
         let is_known = known.iter().any(|it| it.handle == new.handle);
         let is_it = |it: &Context| match is_known {
@@ -163,7 +163,8 @@ impl Contexts {
     }
 
     /// Records that a green context was created, which retains the primary context of its device.
-    /// Returns the creation event of that context, if the ledger does not know it yet.
+    /// Returns the event of the primary context's creation, if the ledger does not know that
+    /// context yet.
     pub(super) fn green_created(&self, green: u64, place: Place) -> Option<Event> {
         let mut known = self.lock();
         let new = Context {
@@ -188,8 +189,9 @@ impl Contexts {
         self.changed();
     }
 
-    /// Returns the context `handle`, which is current to this thread, and its creation event if the
-    /// ledger does not know it yet. `place` is called only if its creation was not intercepted.
+    /// Returns the context `handle`, which is current to this thread, and the event of its creation
+    /// if the ledger does not know the context yet. `place` is called only if the creation was not
+    /// intercepted.
     pub(super) fn seen(
         &self,
         handle: u64,
@@ -262,8 +264,9 @@ impl Contexts {
         }
     }
 
-    /// Removes and returns a primary context of `place`, which has ended. There may be several: a
-    /// green context that was first seen as the context of a stream was taken for one.
+    /// Removes and returns a primary context of `place`, which has ended. There may be several,
+    /// because a green context that was first seen as the context of a stream was taken for a
+    /// primary context.
     pub(super) fn end_primary(&self, place: Place) -> Option<Context> {
         self.end(|context| context.is_primary_at(place))
     }
@@ -278,7 +281,7 @@ impl Contexts {
         Some(known.swap_remove(index))
     }
 
-    /// Restores a context after the call that should have ended it has failed.
+    /// Restores a context, because the call that should have ended it has failed.
     pub(super) fn has_not_ended(&self, context: Context) {
         let mut known = self.lock();
         known.retain(|other| other.handle != context.handle);

@@ -2,7 +2,7 @@
 //! passed by pointer.
 //!
 //! The layouts are those of `cuda.h` from 11.8 to 13.5, which agree. A structure is declared only
-//! as far as its fields are read. Handles are `u64`, because every CUDA platform passes a `u64`
+//! up to the last field that is read. Handles are `u64`, because every CUDA platform passes a `u64`
 //! like a pointer.
 
 #![expect(unsafe_code, reason = "reads the targets of pointer parameters")]
@@ -116,7 +116,7 @@ pub(super) struct ChildNode {
     pub(super) ownership: u32,
 }
 
-/// `CUgraphNodeParams`, as far as it is needed for nodes that affect resources.
+/// The parts of `CUgraphNodeParams` that are needed for nodes that affect resources.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Node {
@@ -157,7 +157,7 @@ pub(super) struct ArrayDescriptor3D<Size = u64> {
     pub(super) flags: u32,
 }
 
-/// `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`, as far as its field for the size.
+/// `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`, up to its field for the size.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExternalBuffer {
@@ -165,7 +165,7 @@ pub(super) struct ExternalBuffer {
     pub(super) bytes: u64,
 }
 
-/// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`, as far as its number of levels.
+/// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`, up to its number of levels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExternalMipmapped {

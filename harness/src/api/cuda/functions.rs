@@ -239,7 +239,7 @@ functions! {
     cuStreamCreate[2000] = |stream: Out, flags: u32| handle(Kind::Stream, stream),
     cuStreamCreateWithPriority[5050] =
         |stream: Out, flags: u32, priority: i32| handle(Kind::Stream, stream),
-    // Neither the end of the green context nor that of the current one ends the stream.
+    // The stream ends neither with the green context nor with the current context.
     cuGreenCtxStreamCreate[12050] = |stream: Out, green: u64, flags: u32, priority: i32|
         Creates { outlives_context: true, ..handle(Kind::Stream, stream) },
     cuStreamDestroy[2000] | cuStreamDestroy_v2[4000] = |stream: u64| destroys(Kind::Stream, stream),
@@ -319,7 +319,7 @@ functions! {
     cuGraphExecUpdate_v2[12000] = |exec: u64, graph: u64, result: u64| updated(exec, graph),
     cuGraphExecDestroy[10000] = |exec: u64| destroys(Kind::ExecGraph, exec),
     // A user object is an object that a graph keeps alive for the program. Clones and executable
-    // graphs of that graph get references as well, and each of them releases its references when it
+    // graphs of that graph also get references, and each of them releases its references when it
     // ends.
     cuUserObjectCreate[11030] =
         |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32|

@@ -2,8 +2,8 @@
 //!
 //! Creations are reported after the call has returned success. Frees are reported before the call,
 //! because another thread may get the same address before the call returns. If the call then fails,
-//! the free is undone. What the end of a call needs from its beginning is stored in the wrapper's
-//! own stack frame.
+//! the free is undone. The data that the end of a call needs from its beginning is stored in the
+//! wrapper's own stack frame.
 //!
 //! The code in this module never waits for a device and never unwinds into C. It may wait for
 //!
@@ -86,7 +86,8 @@ pub(super) fn intercept<Begun: Default>(
     )
 }
 
-/// What the end of a call that neither creates nor frees needs from the beginning of the call.
+/// The data that the end of a call needs from its beginning, for calls that neither create nor
+/// free.
 #[derive(Default)]
 pub(super) struct BegunDriverCall {
     /// The ticket of a launch that was reported to the ledger.

@@ -15,8 +15,8 @@ use crate::ledger::{Kind, Ledger, Place};
 pub(super) const PER_THREAD: u64 = 2;
 
 /// Reports calls to a ledger, and answers questions about the call. Outside a capture, a call that
-/// allocates or frees memory causes at most one query to the driver, unless the current context does
-/// not tell where the memory is. No call waits for a device.
+/// allocates or frees memory causes at most one query to the driver, and more only if the current
+/// context does not show where the memory is. No call waits for a device.
 pub(super) struct Listener<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) contexts: &'a Contexts,
@@ -48,7 +48,8 @@ impl Listener<'_> {
     /// Reports the end of a green context and of the context to which it was converted. Also
     /// reports the end of its device's primary context, if nothing else held that context.
     pub(super) fn green_ended(&self, green: u64) {
-        // The captures on its streams end. These streams belong to no context, so the driver is asked.
+        // The captures on its streams end. These streams belong to no context, so the driver is
+        // asked.
         for stream in captures::streams_of(ContextUid::default()) {
             // SAFETY: the capture that the program has begun keeps the stream live.
             let asked = self
@@ -64,8 +65,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Reports that a primary context was released or reset. A reset does not change the counts of
-    /// the holders.
+    /// Reports that a primary context was released or reset. A reset does not change how often the
+    /// context is retained.
     pub(super) fn primary_released(&self, device: i32, cause: ContextEnd) {
         let (place, caller) = (place_of(device), caller_without_stack());
         self.primary_ended(place, cause);
@@ -99,8 +100,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Returns `CU_STREAM_PER_THREAD` if `stream` is 0 and means that stream in this call; otherwise
-    /// `stream`.
+    /// Returns `CU_STREAM_PER_THREAD` if `stream` is 0 and means that stream in this call;
+    /// otherwise `stream`.
     fn stream(&self, stream: u64) -> u64 {
         match stream {
             0 if self.per_thread => PER_THREAD,
@@ -108,7 +109,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Records that a capture began, which adds nodes to the graph `into` or to a new one (0).
+    /// Records that a capture began. It adds nodes to the graph `into` or, if that is 0, to a new
+    /// graph.
     pub(super) fn capture_began(&self, stream: u64, into: u64) {
         let key = self.stream(stream);
         let record = self.ledger.get(&named(Kind::Stream, key));
@@ -122,7 +124,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Records that a graph has no nodes any more, although captures may be in progress.
+    /// Records that a graph no longer has any nodes, although captures may be in progress.
     pub(super) fn forget_nodes(&self, graph: Key) {
         self.report(Event::NodesMoved {
             from: graph,
@@ -132,7 +134,7 @@ impl Listener<'_> {
     }
 
     /// Records that the capture on this stream ended with the graph `graph` or with none. Returns
-    /// the existing graph to which it added nodes, or 0.
+    /// the existing graph to which the capture added nodes, or 0.
     pub(super) fn capture_ended(&self, stream: u64, graph: Option<Key>) -> u64 {
         let stream = self.stream(stream);
         let into = captures::ended(stream);

@@ -1,4 +1,4 @@
-//! Intercepts the calls of the CUDA driver and turns them into events.
+//! Intercepts calls to the CUDA driver and turns them into events.
 //!
 //! Programs look up the driver's functions with `dlsym` and `cuGetProcAddress`, and get wrappers
 //! for the functions that are watched ([`functions`], [`look_up`]). A wrapper makes the program's

@@ -28,9 +28,9 @@ pub(super) fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
 }
 
-/// Prepares for a call of the program. Several threads may do so at the same time. None of them
-/// waits for another, because one that waits for the loader's lock may be waiting for a thread that
-/// runs a constructor and calls the driver.
+/// Prepares for a call by the program. Several threads may do so at the same time. None of them
+/// waits for another. Otherwise, a thread that waits here for the loader's lock could block the
+/// thread that holds it, which may be running a constructor that calls the driver.
 pub(super) fn prepare() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
 

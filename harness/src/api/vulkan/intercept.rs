@@ -1,7 +1,7 @@
 //! Turns an intercepted call into events, in the order that keeps the ledger correct. A creation is
 //! reported after the call, and a destruction before the call, because another thread may get the
-//! same handle before the destroying call returns. What the end of a call needs from its beginning
-//! is stored in the wrapper's own stack frame.
+//! same handle before the destroying call returns. The data that the end of a call needs from its
+//! beginning is stored in the wrapper's own stack frame.
 //!
 //! The code in this module never waits for a device and never unwinds into C. The locks that it
 //! takes are those of the ledger and of the tables of owners and pools. Each is held for a single
@@ -58,7 +58,7 @@ pub(super) fn intercept(
     )
 }
 
-/// What the end of a call needs from its beginning.
+/// The data that the end of a call needs from its beginning.
 #[derive(Default)]
 struct BegunCall {
     /// The tickets of the destructions that have been reported.
@@ -382,7 +382,7 @@ impl Reporter<'_> {
             if memory == 0 || is_of_a_plane {
                 return;
             }
-            // SAFETY: the caller upholds the contract, and the memory is not that of a plane.
+            // SAFETY: the caller upholds the contract, and the memory was not bound to a plane.
             let bytes = unsafe { owner.bytes_of(kind, object) };
             self.tell(Event::Bound {
                 key: object_key(kind, owner.uid, object),

@@ -15,7 +15,7 @@ static LABELS: Mutex<FxHashMap<Key, String>> = Mutex::new(FxHashMap::with_hasher
 /// Whether any object has been named. Most programs name none, and for them, names cost nothing.
 static HAS_ANY: AtomicBool = AtomicBool::new(false);
 
-/// The number of characters that are kept of a longer name.
+/// How many characters of a longer name are kept.
 const LONGEST: usize = 80;
 
 /// Returns the kind of an object with this `VkObjectType` or, with the same numbers, this

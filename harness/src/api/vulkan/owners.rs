@@ -196,8 +196,8 @@ pub(super) fn listed(instance: u64, devices: impl Iterator<Item = u64>) {
     }
 }
 
-/// Adds the physical devices of an instance's groups. Those that the instance has listed keep their
-/// numbers.
+/// Adds the physical devices of an instance's groups. Devices that the instance has already listed
+/// keep their numbers.
 pub(super) fn listed_in_groups(instance: u64, devices: impl Iterator<Item = u64>) {
     let mut known = known();
     for handle in devices {

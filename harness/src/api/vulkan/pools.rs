@@ -16,7 +16,7 @@ pub(super) fn allocated(pool: Pool, handles: impl Iterator<Item = u64>) {
     locked(&CHILDREN).entry(pool).or_default().extend(handles);
 }
 
-/// Records that an object was freed that had been allocated from a pool.
+/// Records that an object from a pool was freed.
 pub(super) fn freed(pool: Pool, handle: u64) {
     if let Some(children) = locked(&CHILDREN).get_mut(&pool) {
         children.remove(&handle);

@@ -12,9 +12,9 @@ static IS_USED: AtomicBool = AtomicBool::new(false);
 /// Records that the program has created an instance, for which the loader has opened the drivers.
 ///
 /// Libraries whose functions are intercepted are never unloaded, so the library through which the
-/// loader opened them must stay loaded as well. NVIDIA's driver has its functions in a second
-/// library, and the two libraries share state. If only one of them were unloaded and loaded again,
-/// only that one would look up the state again, and the process would end with an invalid free.
+/// loader opened them must also stay loaded. NVIDIA's driver has its functions in a second library,
+/// and the two libraries share state. If only one of them were unloaded and loaded again, only that
+/// one would look up the state again, and the process would end with an invalid free.
 pub(super) fn used() {
     IS_USED.store(true, Ordering::Relaxed);
     loader::keep_loaded_with(c"vk_icdGetInstanceProcAddr");
@@ -25,7 +25,7 @@ pub(crate) fn is_intercepted() -> bool {
     IS_USED.load(Ordering::Relaxed) && !broken()
 }
 
-/// Whether the name of a function is one that Vulkan uses.
+/// Whether this is the name of a Vulkan function.
 pub(crate) fn is_named_so(function: &str) -> bool {
     function.starts_with("vk")
 }

@@ -1,5 +1,5 @@
 //! The C structures that are read, as `vulkan_core.h` declares them on 64-bit processors. Each
-//! structure is declared only as far as its fields are read. A handle is a `u64`, because these
+//! structure is declared only up to the last field that is read. A handle is a `u64`, because these
 //! processors pass a `u64` like a pointer.
 
 use std::ffi::c_char;

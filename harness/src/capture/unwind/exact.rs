@@ -1,4 +1,4 @@
-//! The exact unwinder, which panics use as well. std links it into every program.
+//! The exact unwinder, which panics also use. std links it into every program.
 //!
 //! Its functions are declared by hand as in the [C++ ABI], whose level I is independent of C++.
 //!

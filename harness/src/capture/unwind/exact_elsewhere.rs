@@ -1,10 +1,10 @@
-//! The exact unwinder for platforms on which this crate has none of its own: that of the
-//! `backtrace` crate.
+//! The exact unwinder for platforms on which this crate has none of its own. It is the unwinder of
+//! the `backtrace` crate.
 
 /// Calls `visit` with the stack pointer and the return address of each frame of the calling thread,
 /// innermost first, until it returns false. `visit` must not panic.
 pub(crate) fn trace(mut visit: impl FnMut(usize, usize) -> bool) {
-    // Other properties of a frame would look up symbols.
+    // Reading other properties of a frame would look up symbols.
     let visit = |frame: &backtrace::Frame| visit(frame.sp() as usize, frame.ip() as usize);
     if cfg!(unix) {
         // SAFETY: the locked variant exists for unwinders with shared state, such as Windows'

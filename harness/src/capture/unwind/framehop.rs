@@ -101,8 +101,8 @@ fn frame(address: u64, registers: &UnwindRegsNative) -> UnwoundFrame {
     }
 }
 
-/// Writes the return addresses of `here` and its callers into `frames`. Returns the stack pointer
-/// after `here` has returned, or `None` if this unwinder cannot walk the stack.
+/// Writes the return addresses of `here` and its callers into `frames`. Returns the value that the
+/// stack pointer has after `here` returns, or `None` if this unwinder cannot walk the stack.
 pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
     let stack = StackWords::above(here.registers.sp() as usize)?;
     let mut caches = caches::borrow(stack.room)?;

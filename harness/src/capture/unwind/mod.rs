@@ -56,7 +56,7 @@ use crate::ledger::event::StackId;
 
 /// The largest number of return addresses in a backtrace. If there are more, the outermost callers
 /// are cut off. An unoptimised build has twenty frames between the driver and this function, and a
-/// framework has about thirty between a line of the user and the driver.
+/// framework has about thirty between a line of the user's code and the driver.
 const DEPTH: usize = 64;
 
 struct Frames {

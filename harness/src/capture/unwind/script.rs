@@ -9,8 +9,8 @@ use super::Frames;
 /// number.
 ///
 /// This function is called in a wrapper for a driver function, on the calling thread. It must not
-/// call the interpreter or the driver. It may lock or allocate only when it sees a line for the
-/// first time.
+/// call the interpreter or the driver. It may take a lock or allocate memory only when it sees a
+/// line for the first time.
 pub type Reader = fn(&mut [usize]) -> usize;
 
 /// The largest number of lines in a backtrace. If there are more, the outermost callers are cut

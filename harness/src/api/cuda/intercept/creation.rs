@@ -11,7 +11,7 @@ use crate::device::captures;
 use crate::ledger::event::{ContextUid, Creation, CuResult, Event, Key};
 use crate::ledger::{Kind, Layer, Place};
 
-/// `CUDA_ERROR_OUT_OF_MEMORY`. When the driver returns it, it has read the requested size.
+/// `CUDA_ERROR_OUT_OF_MEMORY`. If the driver returns this error, it has read the requested size.
 const OUT_OF_MEMORY: CuResult = 2;
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
 const AUTO_FREE: u64 = 1;
@@ -19,7 +19,7 @@ const AUTO_FREE: u64 = 1;
 /// which the capture goes on.
 const WRONG_THREAD: CuResult = 908;
 
-/// What the end of a creation needs from its beginning is the graph into which the call is
+/// The end of a creation needs only one thing from its beginning: the graph into which the call is
 /// captured.
 impl Intercepted<Option<Key>> for Creates {
     unsafe fn began(&self, listener: &Listener<'_>, captured: &mut Option<Key>) {
@@ -39,8 +39,8 @@ impl Intercepted<Option<Key>> for Creates {
 }
 
 impl Creates {
-    /// Returns the stream whose capture ends without telling the program its graph, because it passed
-    /// null. The graph exists nevertheless, and nothing can destroy it.
+    /// Returns the stream whose capture this call ends without returning the graph, because the
+    /// program passed null for it. The graph exists nevertheless, and nothing can destroy it.
     fn loses_capture(&self) -> Option<u64> {
         self.ends_capture.filter(|_| self.identity.is_null())
     }
@@ -91,7 +91,7 @@ impl Listener<'_> {
         }
         let is_copy = create.copies.is_some() || create.ends_capture.is_some();
         if create.kind == Kind::GraphHandle && !is_copy {
-            // An earlier graph with this handle may have ended without a call, as that of a
+            // An earlier graph with this handle may have ended without a call, as the graph of a
             // conditional node does.
             self.forget_nodes(key);
         }
@@ -143,11 +143,12 @@ impl Listener<'_> {
     }
 
     /// Returns the place of stream-ordered memory whose stream or pool may belong to a device other
-    /// than that of the current context; `None` if the current context or the ledger tells it.
+    /// than that of the current context; `None` if the place follows from the current context or
+    /// from the record of the pool.
     fn place_elsewhere(&self, create: &Creates, address: u64, current: &Context) -> Option<Place> {
         let record = |kind, handle| self.ledger.get(&named(kind, handle));
-        // The driver is not asked while a stream is captured: it refuses many calls then, and the
-        // documentation does not exclude this one.
+        // The driver is not asked while a stream is being captured: it refuses many calls then, and
+        // the documentation does not say that this one is allowed.
         let asked = || match captures::active() {
             true => None,
             false => self.driver?.place_at(address).ok(),
@@ -192,7 +193,7 @@ impl Listener<'_> {
             }
         };
         // A new context does not belong to the context that was current when it was created, and
-        // must not end with it.
+        // must not end with that context.
         let is_another = create.kind == Kind::Context && current.handle != key.value();
         // Other resources end with the primary context that the green one is a part of.
         let is_of_green = create.kind == Kind::Stream && current.green != 0;

@@ -12,7 +12,7 @@ use crate::device::exclusion::{
 use crate::ledger::event::{ContextEnd, CuResult, Event, Key, Space, Ticket};
 use crate::ledger::{Kind, Place};
 
-/// What the end of a free needs from its beginning.
+/// The data that the end of a free needs from its beginning.
 #[derive(Default)]
 pub(in crate::api::cuda) struct BegunFree {
     /// The ticket of the free that was reported to the ledger.
@@ -121,7 +121,7 @@ impl Listener<'_> {
         self.context_ended(ended.and_then(Context::reported), ContextEnd::Destroyed);
     }
 
-    /// Returns the place of the primary context of which this call releases a use.
+    /// Returns the place of a primary context if this call releases a use of that context.
     fn place_of_primary(&self, call: &Frees) -> Option<Place> {
         let (Space::Handle(Kind::Context), Share::References(..)) = (call.space, call.share) else {
             return None;
@@ -130,8 +130,9 @@ impl Listener<'_> {
         context.is_primary.then_some(context.place)
     }
 
-    /// Removes and returns a context without a record whose use was released. Releasing a use does
-    /// not end a primary context; its end is reported only if the driver says that it has ended.
+    /// Removes and returns a context that has no record, after a use of the context was released.
+    /// Releasing a use does not end a primary context, whose end is reported only if the driver
+    /// says that it has ended.
     fn detached(&self, context: u64) -> Option<Context> {
         match self.contexts.find(context) {
             Some(found) if found.is_primary => {
@@ -143,7 +144,7 @@ impl Listener<'_> {
     }
 }
 
-/// Returns the lock that keeps readings of such objects apart from their destruction.
+/// Returns the lock that keeps readings of the objects in this space apart from their destruction.
 fn exclusion(space: Space) -> Option<&'static Exclusion> {
     match space {
         Space::Handle(Kind::Context | Kind::GreenContext) => Some(&CONTEXT_EXCLUSION),

@@ -120,7 +120,7 @@ impl Scene {
         // is 0.
         unsafe { call.began(&listener, &mut begun) };
         inside();
-        // SAFETY: the same holds as for `began`.
+        // SAFETY: as for `began`.
         unsafe { call.ended(&listener, &begun, error) };
     }
 

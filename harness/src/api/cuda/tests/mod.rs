@@ -23,7 +23,7 @@ fn with_driver(faults: &str, body: fn()) {
     let libraries = tempfile::tempdir().unwrap();
     let driver = program.with_file_name("libgpu_leak_fake_cuda.so");
     symlink(driver, libraries.path().join("libcuda.so.1")).unwrap();
-    // libtest names a test's thread after it.
+    // libtest gives a test's thread the name of the test.
     let name = std::thread::current().name().unwrap().to_owned();
     let output = Command::new(&program)
         .args(["--exact", &name, "--nocapture", "--test-threads=1"])

@@ -80,7 +80,8 @@ impl Reporter<'_> {
         });
     }
 
-    /// Reports an object with memory bound to it, whose handle is valid only in its context.
+    /// Reports an object whose handle is valid only in its context, and memory that is bound to the
+    /// object.
     fn object(&self) {
         let space = Space::Object {
             kind: Kind::Buffer,

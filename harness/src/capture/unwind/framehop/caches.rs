@@ -1,8 +1,8 @@
 //! framehop's caches, each of which is lent to one walk at a time.
 //!
 //! They belong to the process rather than to a thread. Each check runs on its own thread, which
-//! would begin with an empty cache. A thread-local with a destructor could also not be used by a
-//! wrapper that is called while the thread's locals are being destroyed.
+//! would begin with an empty cache. In addition, a thread-local with a destructor could not be used
+//! by a wrapper that is called while the thread's locals are being destroyed.
 
 use std::mem::ManuallyDrop;
 use std::ptr;

@@ -184,7 +184,8 @@ fn offset_of_frames(index: &[u8]) -> Option<i64> {
     Some(i64::from(i32::from_le_bytes([a, b, c, d])) + 4)
 }
 
-/// Returns the length of the `.eh_frame` at the start of `bytes`, whose last entry is empty.
+/// Returns the length of the `.eh_frame` section at the start of `bytes`. The last entry of that
+/// section is empty.
 fn length_of_frames(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(length) = bytes.get(at..).and_then(<[u8]>::first_chunk) {

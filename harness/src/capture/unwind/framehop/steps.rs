@@ -36,7 +36,7 @@ impl UnwoundFrame {
 }
 
 /// A step, with all bits of its addresses and words inverted. The search for the holders of a leak
-/// reads this memory as well, and a register that a function has saved may contain the address of a
+/// also reads this memory, and a register that a function has saved may contain the address of a
 /// leak.
 #[derive(Clone, Copy, Default)]
 struct KnownStep {
@@ -49,7 +49,7 @@ struct KnownStep {
 }
 
 impl KnownStep {
-    /// Whether this is a step from this inverted frame.
+    /// Whether this step begins at `frame`, whose fields are inverted.
     #[inline(always)]
     fn is_from(&self, frame: &UnwoundFrame) -> bool {
         self.from.address == frame.address

@@ -49,15 +49,15 @@ impl StackWords {
     /// Reads the word at `address`; `None` if there is none.
     pub(super) fn read(&self, address: u64) -> Option<u64> {
         self.contains(address).then(|| {
-            // SAFETY: the address has been checked to be that of one of these words.
+            // SAFETY: `contains` has verified that this is the address of one of these words.
             unsafe { load(address) }
         })
     }
 
-    /// Whether there is this word at `address`.
+    /// Whether the word at `address` equals `word`.
     #[inline(always)]
     pub(super) fn has(&self, address: u64, word: u64) -> bool {
-        // SAFETY: the address has been checked to be that of one of these words.
+        // SAFETY: `contains` has verified that this is the address of one of these words.
         self.contains(address) && unsafe { load(address) } == word
     }
 
@@ -73,15 +73,15 @@ impl StackWords {
 ///
 /// # Safety
 ///
-/// The address must be that of an aligned word between the stack pointer of a frame that has not
+/// The address must point to an aligned word between the stack pointer of a frame that has not
 /// returned (a walk ends before its caller returns) and the end of this thread's stack: mapped,
 /// readable, and of no particular type.
 #[inline(always)]
 unsafe fn load(address: u64) -> u64 {
     let word;
-    // SAFETY: the word is readable, as the caller promises. The load is atomic on both architectures: another
-    // thread may write to memory that a frame has lent to it, and the words are only compared with
-    // addresses, bounds and earlier words.
+    // SAFETY: the word is readable, as the caller promises. The load is atomic on both
+    // architectures: another thread may write to memory that a frame has lent to it, and the words
+    // are only compared with addresses, bounds and earlier words.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         asm!("mov {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags));

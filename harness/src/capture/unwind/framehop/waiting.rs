@@ -20,7 +20,8 @@ const UNKNOWN: u64 = u64::MAX - 0xfff;
 const LONGEST_FUNCTION: u64 = 64 << 10;
 /// `push rbp; mov rbp, rsp`
 const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
-/// How many more bytes of a prologue are read: its pushes and its allocation of local variables.
+/// How many bytes of a prologue are read after the code that sets the frame pointer: its pushes and
+/// its allocation of local variables.
 const BEGINNING: usize = 32;
 /// The greatest distance, in bytes, from the beginning of a function at which its frame may not be
 /// set up yet.
@@ -116,7 +117,7 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
 
     /// Derives the frame pointer of the function that contains `place` from this stack pointer. The
     /// function must begin by setting a frame pointer, and the return address in its frame must
-    /// belong to a call of this function.
+    /// belong to a call to this function.
     fn frame_pointer(&mut self, place: u64, stack_pointer: u64) -> Option<u64> {
         let function = self.beginning(place)?;
         let code = self.bytes(function + SETS_FRAME_POINTER.len() as u64, BEGINNING)?;

@@ -140,7 +140,7 @@ fn a_thread_that_waits_is_walked_to_its_first_function() {
             .take_while(|(a, b)| a == b)
             .count();
         // The two stacks differ only in the innermost frames: those of the wait or of the thread's
-        // own walk, and that of the function that makes both.
+        // own walk, and the frame of the function that makes both.
         assert!(
             common + 4 >= own.len() && common > 3,
             "{name}: {walked:x?} {own:x?}"
