@@ -42,7 +42,8 @@ pub struct Report {
     pub failed_inside: Option<String>,
     /// The reason for the status `inconclusive`, `not-measured` or `unexpected`.
     pub reason: Option<Reason>,
-    /// The findings: worst first, then those in the program's own code, then the largest.
+    /// The findings: first those that explain others, then the worst, then those in the
+    /// program's own code, then the largest.
     pub findings: Vec<Finding>,
     /// The usage of each device before and after the check.
     pub devices: Vec<DeviceTable>,

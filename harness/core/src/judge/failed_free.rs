@@ -139,49 +139,102 @@ fn tally(failed: &Failed) -> Tally {
     tally
 }
 
-/// Returns the record that a call was probably supposed to free, if the address was not live, and a
-/// note about the mistake that the call made.
-fn what_was_meant(key: Key, run: &RunInput, names: &NameTable) -> Option<(Record, String)> {
+/// A free of an address that was not live.
+struct Mistake {
+    address: u64,
+    /// The record that the call was probably supposed to free.
+    meant: Option<Record>,
+    /// What was wrong, as the predicate of a sentence about the address.
+    what: String,
+}
+
+/// Returns the mistake that a free of this key made; `None` if it cannot be identified.
+fn mistake(key: Key, run: &RunInput, names: &NameTable) -> Option<Mistake> {
     let address = key.value();
-    let what = |record: &Record| {
+    let of = |record: &Record, what| Mistake {
+        address,
+        meant: Some(*record),
+        what,
+    };
+    let site = |stack, kind| names.site(stack, kind).outside_wrapper();
+    let about = |record: &Record| {
         let made = &record.made;
         let (created, _) = verbs(made.kind);
-        let location = names.site(made.caller.stack, made.kind).location();
+        let location = site(made.caller.stack, made.kind).location();
         format!("{}, {created} at {location}", described(record))
     };
     let freed = run.freed_before.iter();
     let mut same = freed.clone().filter(|freed| freed.record.key() == key);
     if let Some(Freed { record, stack }) = same.next_back() {
         let (_, freed) = verbs(record.made.kind);
-        let site = names.site(*stack, record.made.kind);
+        let site = site(*stack, record.made.kind);
         let at = match site.user_frame() {
             Some(_) => format!(", at {}", site.location()),
             None => String::new(),
         };
-        let note = format!("{address:#x} was already {freed}{at}: {}", what(record));
-        return Some((*record, note));
+        let what = format!("was already {freed}{at}: {}", about(record));
+        return Some(of(record, what));
     }
     let live = run.live.iter().map(|live| live.record);
     let mut all = live.clone().chain(freed.map(|freed| freed.record));
     if let Some(record) = all.find(|record| record.contains(key)) {
-        let note = format!(
-            "{address:#x} is not the start of an allocation: it lies {} bytes inside {}; free the \
-             address that the allocation returned",
+        let what = format!(
+            "is not the start of an allocation: it lies {} bytes inside {}; free the address that \
+             the allocation returned",
             address - record.key().value(),
-            what(&record)
+            about(&record)
         );
-        return Some((record, note));
+        return Some(of(&record, what));
     }
     free_of(key.space)?;
     let mut live = live.filter(|record| record.key().value() == address);
     live.find_map(|record| {
         let call = free_of(record.key().space)?;
-        let what = what(&record);
-        Some((
-            record,
-            format!("{address:#x} is {what}: call {call} instead"),
-        ))
+        let what = format!("is {}: call {call} instead", about(&record));
+        Some(of(&record, what))
     })
+}
+
+/// Returns the mistakes that calls made whose addresses were not live. The addresses differ between
+/// runs, so only the calls of one run are considered: the first run that can identify a mistake.
+fn mistakes(failed: &Failed, input: &CheckInput) -> Vec<Mistake> {
+    let keys = |at| {
+        let calls = failed.iter().filter(move |(run, _)| *run == at);
+        calls.map(|(_, call)| call.key)
+    };
+    let runs = input.judged_runs().iter().enumerate();
+    let mut identified = runs.map(|(at, run)| -> Vec<_> {
+        let mistakes = keys(at).map(|key| mistake(key, run, &input.names));
+        mistakes.flatten().collect()
+    });
+    let identified = identified.find(|it| !it.is_empty());
+    identified.unwrap_or_else(|| {
+        let unknown = keys(failed[0].0).map(|key| Mistake {
+            address: key.value(),
+            meant: None,
+            what: "was not live when it was freed".to_owned(),
+        });
+        unknown.collect()
+    })
+}
+
+/// Returns a note for each different mistake, which names the first address with which it was made.
+fn notes_about(mistakes: &[Mistake]) -> Vec<String> {
+    let mut notes: Vec<(&Mistake, BTreeSet<u64>)> = Vec::new();
+    for mistake in mistakes {
+        match notes.iter_mut().find(|(it, _)| it.what == mistake.what) {
+            Some((_, addresses)) => _ = addresses.insert(mistake.address),
+            None => notes.push((mistake, BTreeSet::from([mistake.address]))),
+        }
+    }
+    let notes = notes.into_iter().map(|(mistake, addresses)| {
+        let others = match addresses.len() {
+            1 => String::new(),
+            several => format!(" (one of {several} such addresses)"),
+        };
+        format!("{:#x}{others} {}", mistake.address, mistake.what)
+    });
+    notes.collect()
 }
 
 /// Returns the name of the call that frees memory at an address of this space.
@@ -213,30 +266,13 @@ fn found_of(failed: &Failed, input: &CheckInput) -> Found {
     } = failed[0].1;
     let tally = tally(failed);
     let made = record.map(|record| record.made);
-    let mut meant = made;
-    let mut notes = Vec::new();
-    if record.is_none() {
-        // The addresses differ between runs, so the notes come from the first run that can identify
-        // the record.
-        let of_run = |(at, run)| -> Vec<_> {
-            let calls = failed.iter().filter(|(of, _)| *of == at);
-            calls
-                .filter_map(|(_, call)| what_was_meant(call.key, run, names))
-                .collect()
-        };
-        let mut runs = input.judged_runs().iter().enumerate().map(of_run);
-        let identified = runs.find(|it| !it.is_empty()).unwrap_or_default();
-        let mut records = identified.iter().map(|(record, _)| record.made);
-        meant = records.find(|made| made.key.space == key.space);
-        for (_, note) in identified {
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
-        if notes.is_empty() {
-            notes.push(format!("{:#x} was not live when it was freed", key.value()));
-        }
-    }
+    let mistakes = match record {
+        Some(_) => Vec::new(),
+        None => mistakes(failed, input),
+    };
+    let all_meant = || mistakes.iter().filter_map(|it| it.meant);
+    let same = || all_meant().find(|it| it.key().space == key.space);
+    let meant = record.or_else(same).map(|record| record.made);
     let kind = meant.map_or_else(|| kind_of(key.space), |made| Some(made.kind));
     let site = made.map_or_else(Site::default, |made| {
         names.site(made.caller.stack, made.kind)
@@ -252,7 +288,7 @@ fn found_of(failed: &Failed, input: &CheckInput) -> Found {
             code: error,
             site: names.site(caller.stack, kind.unwrap_or(Kind::Linear)),
         }),
-        notes,
+        notes: notes_about(&mistakes),
         ..Finding::new(
             FindingKind::FailedFree,
             meant.map_or(Layer::DRIVER, |made| made.layer),
@@ -262,6 +298,9 @@ fn found_of(failed: &Failed, input: &CheckInput) -> Found {
     };
     Found {
         charged: Vec::new(),
+        meant: all_meant()
+            .map(|it| names.site(it.made.caller.stack, it.made.kind))
+            .collect(),
         records: failed
             .iter()
             .filter_map(|(_, call)| Some(call.record?.sequence))

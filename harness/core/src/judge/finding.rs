@@ -19,6 +19,9 @@ pub(crate) struct Found {
     /// The number of bytes that each run is charged with. Tolerances apply to these numbers. A
     /// single number applies to every run.
     pub(crate) charged: Vec<u64>,
+    /// For a failed free of addresses that were not live: where the resources were created that it
+    /// was probably supposed to free.
+    pub(crate) meant: Vec<Site>,
     /// Whether the finding includes other leaked objects, which no tolerance covers.
     pub(crate) includes_others: bool,
 }
@@ -30,6 +33,7 @@ impl Found {
             charged: vec![finding.bytes],
             finding,
             records: Vec::new(),
+            meant: Vec::new(),
             includes_others: false,
         }
     }

@@ -21,20 +21,18 @@ pub(crate) fn status(
     notes: &mut Vec<String>,
 ) -> (CheckStatus, Option<Reason>) {
     let mut reasons = reasons(input, diff, findings).into_iter();
-    let failing = findings.iter().find(|finding| finding.is_failure());
-    if let Some(failing) = failing {
+    let failing = findings.iter().filter(|finding| finding.is_failure());
+    if let Some(worst) = failing.map(|finding| finding.kind).min() {
         let inconclusive = reasons.filter(|(status, _)| *status == CheckStatus::Inconclusive);
         notes.extend(inconclusive.map(|(_, reason)| sentence(&reason)));
-        return (CheckStatus::Found(failing.kind), None);
+        return (CheckStatus::Found(worst), None);
     }
     if let Some((status, reason)) = reasons.next() {
         notes.extend(reasons.map(|(_, reason)| sentence(&reason)));
         return (status, Some(reason));
     }
-    let worst = findings
-        .first()
-        .map(|finding| CheckStatus::Found(finding.kind));
-    (worst.unwrap_or(CheckStatus::Clean), None)
+    let worst = findings.iter().map(|finding| finding.kind).min();
+    (worst.map_or(CheckStatus::Clean, CheckStatus::Found), None)
 }
 
 fn sentence(reason: &Reason) -> String {

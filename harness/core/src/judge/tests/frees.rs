@@ -106,17 +106,49 @@ fn a_failed_free_explains_which_memory_was_probably_meant() {
     check.reports(
         "
         leaked
+        failed-free: 1 × linear on cuda:0 at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:40; notes [0x30ff is not the start of an allocation: it lies 255 bytes inside 256 B of linear memory, allocated at src/app.rs:30; free the address that the allocation returned]; records []
+        failed-free: 1 × pinned on host at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:60; notes [0x3000 is 256 B of linear memory, allocated at src/app.rs:30: call cuMemFree instead]; records []
+        failed-free: 1 × registered on host at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:80; notes [0x4000 is 64 B of pinned memory, allocated at src/app.rs:70: call cuMemFreeHost instead]; records []
+        failed-free: 1 × linear on unknown device at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:100; notes [0x5000 is 64 B of registered memory, registered at src/app.rs:90: call cuMemHostUnregister instead]; records []
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 256; each 256; when {first:3,last:3,of:7}; records [2]
         leaked: 1 × pinned on host at src/app.rs:70; allocated 1; bytes 64; each 64; when {first:4,last:4,of:7}; records [3]
         leaked: 1 × registered on host at src/app.rs:90; allocated 1; bytes 64; each 64; when {first:5,last:5,of:7}; records [4]
         failed-free: 2 × linear on cuda:0 at an unknown place; allocated 2; failed CUresult 1 (1) at src/app.rs:20; notes [0x1000 was already freed, at src/app.rs:15: 4.00 KiB of linear memory, allocated at src/app.rs:10]; records []
-        failed-free: 1 × linear on cuda:0 at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:40; notes [0x30ff is not the start of an allocation: it lies 255 bytes inside 256 B of linear memory, allocated at src/app.rs:30; free the address that the allocation returned]; records []
         failed-free: 1 × linear on unknown device at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:50; notes [0x3100 was not live when it was freed]; records []
-        failed-free: 1 × pinned on host at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:60; notes [0x3000 is 256 B of linear memory, allocated at src/app.rs:30: call cuMemFree instead]; records []
-        failed-free: 1 × registered on host at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:80; notes [0x4000 is 64 B of pinned memory, allocated at src/app.rs:70: call cuMemFreeHost instead]; records []
-        failed-free: 1 × linear on unknown device at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:100; notes [0x5000 is 64 B of registered memory, registered at src/app.rs:90: call cuMemHostUnregister instead]; records []
         failed-free: 1 × linear on unknown device at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:120; notes [0x6000 was not live when it was freed]; records []
         failed-free: 1 × event on cuda:0 at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:130; notes [0x6000 was already destroyed: 1 event, created at src/app.rs:110]; records []
+    ",
+    );
+}
+
+#[test]
+fn a_free_that_is_probably_the_cause_of_a_leak_comes_before_it() {
+    let mut check = check();
+    check.run(|run| {
+        let first = run.take(10, 4096);
+        let record = run.free(first);
+        let stack = run.caller(20).stack;
+        run.input.freed_before.push(Freed { record, stack });
+        // The first block is freed again instead of the second one.
+        run.take(10, 4096);
+        free_unknown(run, Space::DevicePointer, record.made.key.value(), 20, 1);
+        // These frees of addresses inside live blocks are the same mistake.
+        for _ in 0..3 {
+            let live = run.take(30, 256);
+            free_unknown(run, Space::DevicePointer, 0x1000 * (live + 1) + 16, 40, 1);
+        }
+        run.take(50, 1 << 20);
+        free_unknown(run, Space::DevicePointer, 0x10, 60, 1);
+    });
+    check.reports(
+        "
+        leaked
+        failed-free: 3 × linear on cuda:0 at an unknown place; allocated 3; failed CUresult 1 (1) at src/app.rs:40; notes [0x4010 (one of 3 such addresses) is not the start of an allocation: it lies 16 bytes inside 256 B of linear memory, allocated at src/app.rs:30; free the address that the allocation returned]; records []
+        failed-free: 1 × linear on cuda:0 at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:20; notes [0x1000 was already freed, at src/app.rs:20: 4.00 KiB of linear memory, allocated at src/app.rs:10]; records []
+        leaked: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 1048576; each 1048576; when {first:7,last:7,of:7}; records [6]
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 4096; each 4096; freed 1; when {first:3,last:3,of:7}; records [2]
+        leaked: 3 × linear on cuda:0 at src/app.rs:30; allocated 3; bytes 768; each 256; when {first:4,last:6,of:7}; records [3, 4, 5]
+        failed-free: 1 × linear on unknown device at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:60; notes [0x10 was not live when it was freed]; records []
     ",
     );
 }
@@ -175,8 +207,8 @@ fn the_first_run_that_can_explain_a_failed_free_explains_it() {
     check.reports(
         "
         leaked
-        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 256; confirmed {bytes:256,count:1,of:3,runs:2}; each 256; when {first:1,last:1,of:1}; records [0, 1]
         failed-free: 1 × linear on cuda:0 at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:20; notes [0x1008 is not the start of an allocation: it lies 8 bytes inside 256 B of linear memory, allocated at src/app.rs:30; free the address that the allocation returned]; records []
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 256; confirmed {bytes:256,count:1,of:3,runs:2}; each 256; when {first:1,last:1,of:1}; records [0, 1]
     ",
     );
 }
@@ -256,7 +288,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     check.input.runs[0].broken_inside = Some(broken);
     check.reports(
         "
-        failed-free
+        leaked
         failed-free: 5 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. First find the kernel or copy that failed]; records [0, 1, 3, 5, 6]
         leaked: 1 × linear on cuda:1 at src/app.rs:80; allocated 1; each 0; when {first:5,last:5,of:8}; records [4]
         failed-free: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 16; each 16; failed CUresult 1 (1) at src/app.rs:60; records [2]
@@ -269,7 +301,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     anomalies.insert(0, ended);
     check.reports(
         "
-        failed-free
+        leaked
         failed-free: 4 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 104; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. First find the kernel or copy that failed]; records [0, 1, 3, 5]
         leaked: 1 × linear on cuda:0 at src/app.rs:90; allocated 1; bytes 128; each 128; ended {at:app::step95 (src/app.rs:95),how:freed only because its context was destroyed}; when {first:7,last:7,of:8}; records [6]
         leaked: 1 × linear on cuda:1 at src/app.rs:80; allocated 1; each 0; when {first:5,last:5,of:8}; records [4]
@@ -317,7 +349,7 @@ fn the_free_that_broke_a_context_comes_first() {
     });
     check.reports(
         "
-        failed-free
+        leaked
         failed-free: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:21; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 1 free failed in all. First find the kernel or copy that failed]; records [1]
         leaked: 1 × linear on cuda:1 at src/app.rs:30; allocated 1; bytes 4096; each 4096; when {first:3,last:3,of:3}; records [2]
         failed-free: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; failed CUresult 1 (1) at src/app.rs:11; records [0]
