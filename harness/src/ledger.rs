@@ -11,8 +11,8 @@ pub use gpu_leak_core::ledger::{Amount, Kind, Layer, Place, PoolName};
 #[doc(hidden)]
 pub use gpu_leak_core::ledger::{
     Anomaly, ContextEntry, Counted, Curve, Event, FailedCall, GraphUsage, Holding, InTurn, Ledger,
-    Lifetime, LoggedFree, Mark, MeterReading, Record, Sample, ScopeId, SiteUsage, StackId, Stacks,
-    UnknownFree, UsageKey, Watch, event, script,
+    Lifetime, LoggedFree, Mark, MeterReading, Record, Sample, ScopeId, SiteUsage, Snapshot,
+    StackId, Stacks, UnknownFree, UsageKey, Watch, event, script,
 };
 
 use crate::recursion_guard::quiet;

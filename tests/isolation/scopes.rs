@@ -207,7 +207,11 @@ fn takes_its_scope_to_an_old_runtime() {
     runtime().block_on(async {
         other.await.unwrap();
         // Waits until the task has allocated everything. From then on the task waits forever.
-        while gpu_leak_check::ledger::live().live_in(scope_of_this_test()) < 5 {
+        while gpu_leak_check::ledger::live()
+            .snapshot(scope_of_this_test())
+            .live
+            < 5
+        {
             tokio::task::yield_now().await;
         }
         task.abort();

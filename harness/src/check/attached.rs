@@ -345,7 +345,7 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
         as_expected: true,
         allocations: stacks.filter_map(counted).collect(),
         holdings: ledger.holdings().into_iter().collect(),
-        end: readings::read_counters(&[]),
+        end: readings::of_counters(&ledger.snapshot(ScopeId::NONE), &[]),
         saw_events: true,
         live: records.into_iter().map(owned).collect(),
         peaks,

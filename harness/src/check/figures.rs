@@ -3,8 +3,8 @@
 use super::blind;
 use super::naming;
 use super::readings;
-use crate::judge::{self, CheckInput, LayerName, LiveRecord, RunInput};
-use crate::ledger::{self, Layer, Place, Record};
+use crate::judge::{self, CheckInput, LayerName, LiveRecord, RunInput, Usage};
+use crate::ledger::{self, Layer, Place, Record, ScopeId};
 use crate::probe;
 use crate::report::check_report::Finding;
 use crate::report::{Style, text};
@@ -37,6 +37,12 @@ pub fn memory_allocated(place: Place) -> u64 {
     inside + beside_probes(place)
 }
 
+/// Reads all figures.
+fn now() -> Usage {
+    let snapshot = ledger::live().snapshot(ScopeId::NONE);
+    readings::read(&snapshot, false, None)
+}
+
 /// Returns the bytes that are reserved at `place`, whether they are handed out or cached.
 ///
 /// ```
@@ -49,7 +55,7 @@ pub fn memory_allocated(place: Place) -> u64 {
 #[must_use]
 pub fn memory_reserved(place: Place) -> u64 {
     let inside: u64 = probes_at(place).map(|probe| probe.reserved(place)).sum();
-    let layers = readings::read(false, None).layers;
+    let layers = now().layers;
     let pools = layers
         .iter()
         .filter(|layer| layer.place == place && matches!(layer.name, LayerName::Pool(_)));
@@ -71,7 +77,7 @@ pub fn memory_reserved(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn max_memory_allocated(place: Place) -> u64 {
-    let layers = readings::read(false, None).layers;
+    let layers = now().layers;
     let at_place = || layers.iter().filter(|layer| layer.place == place);
     let is_probed = |name: &LayerName| matches!(name, LayerName::Probe(_));
     let has_probe = at_place().any(|layer| is_probed(&layer.name));
@@ -89,7 +95,7 @@ pub fn max_memory_allocated(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn memory_summary() -> String {
-    let usage = readings::read(false, None);
+    let usage = now();
     let input = input_of(RunInput {
         baseline: usage.clone(),
         end: usage,

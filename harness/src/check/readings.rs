@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::api::cuda;
 use crate::device::{memory, pools, synchronise};
 use crate::judge::{ContextError, LayerName, LayerUsage, SegmentMap, Usage};
-use crate::ledger::{self, Layer, Place, ScopeId, UsageKey};
+use crate::ledger::{self, Layer, Place, ScopeId, Snapshot, UsageKey};
 use crate::probe::{self, Probe};
 
 /// Waits for the work that `scope` may have on the devices.
@@ -37,10 +37,11 @@ fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
     })
 }
 
-/// Reads all figures. `beside_others` says whether other checks may be active in this process;
-/// `baseline` is the baseline of the run, if the run is over.
-pub(crate) fn read(beside_others: bool, baseline: Option<&Usage>) -> Usage {
-    let mut usage = read_counters(&probed());
+/// Returns all figures: those in a snapshot of the ledger, and readings of everything else.
+/// `beside_others` says whether other checks may be active in this process; `baseline` is the
+/// baseline of the run, if the run is over.
+pub(crate) fn read(snapshot: &Snapshot, beside_others: bool, baseline: Option<&Usage>) -> Usage {
+    let mut usage = of_counters(snapshot, &probed());
     let layers = probes().map(|(probe, place)| match beside_others {
         true => layer_in_motion(probe, place, baseline),
         false => layer(probe, place),
@@ -57,9 +58,9 @@ pub(crate) fn read(beside_others: bool, baseline: Option<&Usage>) -> Usage {
 
 /// Returns the ledger's own counts, except those of the allocators called `probed`, which have
 /// their own readings.
-pub(crate) fn read_counters(probed: &[String]) -> Usage {
+pub(crate) fn of_counters(snapshot: &Snapshot, probed: &[String]) -> Usage {
     let mut usage = Usage::default();
-    for (UsageKey { layer, place }, counted) in ledger::live().usage() {
+    for &(UsageKey { layer, place }, counted) in &snapshot.usage {
         let Some(layer) = layer else {
             usage.handles.push((place, counted));
             continue;

@@ -19,7 +19,7 @@ use crate::judge::{
     ContextError, Facts, Limits, Others, RunInput, SegmentMap, Usage, is_anything_left,
     is_more_reserved, timeline,
 };
-use crate::ledger::{self, GraphUsage, Mark, MeterReading, ScopeId, StackId, Watch};
+use crate::ledger::{self, GraphUsage, Mark, MeterReading, ScopeId, Snapshot, StackId, Watch};
 use crate::report::check_report::PrimaryKept;
 use crate::report::symbols;
 
@@ -35,6 +35,8 @@ pub(crate) struct Run {
     /// How many samples of each figure are kept.
     samples: usize,
     others: ProcessAtBegin,
+    /// How many records had been created outside every scope when the run began.
+    unowned: u64,
     mark: Mark,
     /// Whether a stream was being captured when the run began.
     was_capturing: bool,
@@ -124,7 +126,8 @@ impl Run {
             readings::restart_most_reserved();
         }
         let others = ProcessAtBegin::now(turn, earlier.0);
-        let baseline = readings::read(!others.is_alone(), None);
+        let snapshot = ledger.snapshot(ScopeId::NONE);
+        let baseline = readings::read(&snapshot, !others.is_alone(), None);
         let was_capturing = was_capturing || captures::active();
         let segments = readings::segments();
         let open = Open::new(confirms);
@@ -153,6 +156,7 @@ impl Run {
                     _ => timeline::SAMPLES_OF_A_ROUND,
                 },
                 others,
+                unowned: snapshot.unowned,
                 mark,
                 was_capturing,
                 baseline,
@@ -251,8 +255,10 @@ impl Run {
         broken: Option<ContextError>,
         end: &Ended,
     ) -> RunInput {
-        let usage = readings::read(others.may_have_moved_sums(), Some(&self.baseline));
         let ledger = ledger::live();
+        let snapshot = ledger.snapshot(self.scope());
+        let beside_others = others.may_have_moved_sums();
+        let usage = readings::read(&snapshot, beside_others, Some(&self.baseline));
         let lineage = Lineage::of(self.scope());
         let mut input = RunInput {
             began: self.began,
@@ -274,7 +280,7 @@ impl Run {
             },
             ..RunInput::default()
         };
-        if self.may_have_left(&lineage) || is_more_reserved(&input) {
+        if self.may_have_left(&snapshot, &lineage) || is_more_reserved(&input) {
             input.segments_before = self.segments.clone();
             input.segments = readings::segments();
             input.holdings = ledger.holdings().into_iter().collect();
@@ -291,11 +297,11 @@ impl Run {
 
     /// Whether any record, live or not, may concern this run. If not, the run is clean, and nothing
     /// is searched, even if there are a million other records.
-    fn may_have_left(&self, lineage: &Lineage) -> bool {
+    fn may_have_left(&self, snapshot: &Snapshot, lineage: &Lineage) -> bool {
         let ledger = ledger::live();
-        ledger.live_in(self.scope()) != 0
+        snapshot.live != 0
             || !lineage.is_single()
-            || ledger.unowned() != self.others.unowned()
+            || snapshot.unowned != self.unowned
             || ledger
                 .scopes
                 .all_handed_over(|scope| lineage.has(scope))

@@ -334,6 +334,8 @@ mod contexts;
 mod graphs;
 mod handover;
 mod reading;
+
+pub use reading::Snapshot;
 mod shared;
 
 #[cfg(test)]

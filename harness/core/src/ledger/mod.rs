@@ -28,7 +28,7 @@ mod timeline;
 mod usage;
 
 pub use anomaly::{Anomaly, FailedCall, Mark};
-pub use apply::{EventListener, Ledger};
+pub use apply::{EventListener, Ledger, Snapshot};
 pub use contexts::ContextEntry;
 pub use event::{Event, Record, ScopeId, StackId};
 pub use free_log::{LoggedFree, UnknownFree};

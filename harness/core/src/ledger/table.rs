@@ -15,7 +15,6 @@ use super::figures::{Figures, Padded};
 use super::shard::{
     Entering, FreeEnd, InFlightFree, NO_SHARD, SHARDS, Shard, shard_of_ticket, ticket,
 };
-use super::usage::{Counted, UsageKey};
 
 /// All live records, by key.
 #[derive(Debug)]
@@ -223,13 +222,6 @@ impl Table {
             found.extend(shard.records().filter(|record| wanted(record)));
         }
         found
-    }
-
-    /// Returns every figure that was ever raised, in order.
-    pub(super) fn usage(&self) -> Vec<(UsageKey, Counted)> {
-        let _all = self.lock_all();
-        let gauges = self.figures.gauges();
-        gauges.iter().map(|(key, it)| (*key, it.read())).collect()
     }
 }
 

@@ -98,7 +98,7 @@ fn replayed(recording: &[u8]) -> Result<(Ledger, ReplayedRecording), Wrong> {
 #[track_caller]
 fn assert_same(live: &Ledger, again: &Ledger) {
     let everything = |ledger: &Ledger| {
-        let usage = ledger.usage();
+        let usage = ledger.snapshot(ScopeId::NONE).usage;
         let kinds = Kind::ALL.map(|kind| ledger.live(kind));
         let stacks: Vec<_> = (0..ledger.stacks().end())
             .map(|id| ledger.stacks().frames(StackId(id)).to_vec())
@@ -107,7 +107,10 @@ fn assert_same(live: &Ledger, again: &Ledger) {
             (ledger.select(|_| true), usage, kinds, stacks),
             (ledger.contexts.all(), ledger.now()),
             ledger.anomalies.since(crate::ledger::Mark::default()),
-            (ledger.live_in(SCOPE), ledger.unowned()),
+            (
+                ledger.snapshot(SCOPE).live,
+                ledger.snapshot(ScopeId::NONE).unowned,
+            ),
             (ledger.unknown_frees(), ledger.frees_in_flight()),
             (ledger.holdings(), ledger.knows_graph_memory()),
         )

@@ -25,7 +25,7 @@ use crate::check::threads::{
     count_threads, is_drivers_own, is_living, list_threads, this_thread, time_of_waiting,
 };
 use crate::judge::Others;
-use crate::ledger::{self, ScopeId};
+use crate::ledger::ScopeId;
 
 static CONCURRENCY: OnceLock<Concurrency> = OnceLock::new();
 
@@ -192,7 +192,6 @@ pub(crate) struct ProcessAtBegin {
     threads: ThreadsWithoutScope,
     /// The threads of checks that have ended, with the time for which each has run.
     left: Vec<(i32, Option<u64>)>,
-    unowned: u64,
 }
 
 /// What is known about threads without a scope.
@@ -223,7 +222,6 @@ impl ProcessAtBegin {
     /// Examines the process before a body runs. `earlier` contains the scopes of the check's earlier
     /// runs.
     pub(crate) fn now(turn: &Turn<'_>, earlier: &[ScopeId]) -> Self {
-        let unowned = ledger::live().unowned();
         let begin = Instant::now();
         let mut all_started = begin;
         loop {
@@ -247,7 +245,6 @@ impl ProcessAtBegin {
                     is_alone: is_known && is_alone == Some(true),
                     threads,
                     left: threads_of_ended_checks(earlier),
-                    unowned,
                 };
             }
             thread::sleep(Duration::from_micros(50));
@@ -271,11 +268,6 @@ impl ProcessAtBegin {
     fn are_idle(&self) -> bool {
         let mut left = self.left.iter();
         left.all(|(thread, before)| before.is_some() && time_of_waiting(*thread) == *before)
-    }
-
-    /// Returns how many records had been created outside every scope before the run.
-    pub(crate) fn unowned(&self) -> u64 {
-        self.unowned
     }
 
     /// Whether every thread that was started in the meantime is waiting at the gate. A thread that

@@ -31,7 +31,11 @@ pub fn a_leaking_test_and_a_clean_one() {
             }
             world.free(freed, own);
         });
-        assert_eq!(world.ledger.live_in(scope) as usize, leaks, "the count");
+        assert_eq!(
+            world.ledger.snapshot(scope).live as usize,
+            leaks,
+            "the count"
+        );
         assert_eq!(world.records_of(scope).len(), leaks, "the records");
         let returned = world.ledger.close_scope(scope);
         assert_eq!(returned.count, 0, "nothing was another's");
@@ -58,7 +62,7 @@ pub fn a_leaking_test_s_threads_go_on() {
             let address = handed_over.recv().unwrap();
             assert_eq!(world.free(address, caller(2, FIRST)), 0);
         });
-        assert_ne!(world.ledger.live_in(FIRST), 0);
+        assert_ne!(world.ledger.snapshot(FIRST).live, 0);
         assert_ne!(world.ledger.live(Kind::Linear), 0);
     });
     world.agrees(&[FIRST]);
@@ -82,7 +86,7 @@ pub fn a_thread_outlives_its_test() {
         let freed = world.allocate(own);
         world.allocate(own);
         world.free(freed, own);
-        assert_eq!(world.ledger.live_in(next), 1);
+        assert_eq!(world.ledger.snapshot(next).live, 1);
     });
     world.agrees(&[next]);
 }
@@ -260,10 +264,14 @@ pub fn opened_by_several_and_closed_by_each() {
             });
         }
     });
-    assert_eq!(ledger.live_in(FIRST), 1, "the first one has it open still");
+    assert_eq!(
+        ledger.snapshot(FIRST).live,
+        1,
+        "the first one has it open still"
+    );
     assert!(ledger.get(&OPENED).is_some());
     close(1);
-    assert_eq!(ledger.live_in(FIRST), 0);
+    assert_eq!(ledger.snapshot(FIRST).live, 0);
     assert!(ledger.get(&OPENED).is_none());
     assert_eq!(ledger.unknown_frees(), 0);
     assert!(!ledger.frees_in_flight());

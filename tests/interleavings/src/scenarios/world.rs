@@ -202,7 +202,11 @@ impl World {
         assert_eq!(self.ledger.live(Kind::Linear), live.len() as u64);
         for scope in open {
             let of_scope = live.values().filter(|live| live.scope == *scope).count();
-            assert_eq!(self.ledger.live_in(*scope) as usize, of_scope, "{scope:?}");
+            assert_eq!(
+                self.ledger.snapshot(*scope).live as usize,
+                of_scope,
+                "{scope:?}"
+            );
         }
         assert!(!self.ledger.frees_in_flight());
     }

@@ -1,6 +1,7 @@
 //! Hands resources over. Other code will free them, and no check is responsible for them any more.
 
 use super::{Kind, Ledger, Record};
+use crate::ledger::UsageKey;
 use crate::ledger::event::{Key, Space};
 
 /// The spaces in which memory is identified by its address. Handles are searched separately, since
@@ -42,14 +43,14 @@ impl Ledger {
     fn memory_at(&self, address: u64) -> Vec<Key> {
         let at = |space| Key::new(space, address);
         let mut keys: Vec<Key> = MEMORY.map(at).into();
-        let usage = self.table.usage();
-        for of_layer in usage.chunk_by(|one, next| one.0.layer == next.0.layer) {
-            let Some(layer) = of_layer[0].0.layer else {
+        let keys_of_usage: Vec<UsageKey> = self.table.figures.gauges().keys().copied().collect();
+        for of_layer in keys_of_usage.chunk_by(|one, next| one.layer == next.layer) {
+            let Some(layer) = of_layer[0].layer else {
                 continue;
             };
             keys.push(at(Space::Observed(layer)));
             // An address that exists in several places is ambiguous, so nothing is handed over.
-            let places = of_layer.iter().map(|(key, _)| key.place);
+            let places = of_layer.iter().map(|key| key.place);
             keys.extend(self.only(places.map(|place| at(Space::ObservedAt(layer, place)))));
         }
         let mapped = self.shared().physical.map_begins(address);

@@ -11,6 +11,17 @@ use std::sync::Arc;
 use crate::recursion_guard::quiet;
 use crate::sync::atomic::Ordering;
 
+/// The ledger's counts at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// All usage, ordered by key, with the peaks since they were last restarted.
+    pub usage: Vec<(UsageKey, Counted)>,
+    /// How many records of the scope are live.
+    pub live: u32,
+    /// How many records have been created outside every open scope so far.
+    pub unowned: u64,
+}
+
 impl Ledger {
     /// From now on, attributes resources created outside every scope to the watched program.
     pub fn own_all(&self) {
@@ -68,26 +79,10 @@ impl Ledger {
         self.meters().begin_log(scope, live);
     }
 
-    /// Returns how many records of an open scope are live.
-    pub fn live_in(&self, scope: ScopeId) -> u32 {
-        let _quiet = quiet();
-        let all = self.table.lock_all();
-        let counts = all.iter().filter_map(|shard| shard.scopes.get(scope));
-        let live: i64 = counts.map(i64::from).sum();
-        u32::try_from(live.max(0)).unwrap_or(u32::MAX)
-    }
-
     /// Whether a free is in flight.
     pub fn frees_in_flight(&self) -> bool {
         let _quiet = quiet();
         self.table.has_frees_in_flight() || self.shared().has_frees_in_flight()
-    }
-
-    /// Returns how many records have been created outside every open scope.
-    pub fn unowned(&self) -> u64 {
-        let _quiet = quiet();
-        let all = self.table.lock_all();
-        all.iter().map(|shard| shard.unowned).sum()
     }
 
     /// Returns the number of the next event that allocates or frees. All earlier events have
@@ -168,12 +163,19 @@ impl Ledger {
         gauges.iter().filter_map(curve_of).collect()
     }
 
-    /// Returns all usage, ordered by key, with the peaks since they were last restarted.
-    pub fn usage(&self) -> Vec<(UsageKey, Counted)> {
+    /// Returns the counts of this moment, with the live records of the open scope `scope`.
+    pub fn snapshot(&self, scope: ScopeId) -> Snapshot {
         let _quiet = quiet();
-        let mut usage = self.table.usage();
-        usage.retain(|(_, counted)| counted.peak != 0);
-        usage
+        let all = self.table.lock_all();
+        let live = all.iter().filter_map(|shard| shard.scopes.get(scope));
+        let live: i64 = live.map(i64::from).sum();
+        let gauges = self.table.figures.gauges();
+        let usage = gauges.iter().map(|(key, gauge)| (*key, gauge.read()));
+        Snapshot {
+            usage: usage.filter(|(_, counted)| counted.peak != 0).collect(),
+            live: u32::try_from(live.max(0)).unwrap_or(u32::MAX),
+            unowned: all.iter().map(|shard| shard.unowned).sum(),
+        }
     }
 
     /// Returns the bytes that `layer` has handed out at `place`.

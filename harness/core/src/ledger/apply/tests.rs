@@ -108,7 +108,7 @@ pub(super) fn assert_figures(ledger: &Ledger) {
         let counted = kinds.get(&kind).copied().unwrap_or(0);
         assert_eq!(ledger.live(kind), counted, "{kind:?}");
     }
-    for (key, counted) in ledger.usage() {
+    for (key, counted) in ledger.snapshot(ScopeId::NONE).usage {
         let live = usage.remove(&key).unwrap_or(0);
         assert_eq!(counted.live, live, "{key:?}");
     }
@@ -131,7 +131,7 @@ fn figures_follow_every_allocation_and_free() {
         }
     );
     assert_eq!(world.0.live(Kind::Linear), 1);
-    assert_eq!(world.0.live_in(SCOPE), 1);
+    assert_eq!(world.0.snapshot(SCOPE).live, 1);
     world.0.restart_peaks();
     assert_eq!(world.bytes(), Counted { live: 50, peak: 50 });
 }
@@ -208,7 +208,7 @@ fn an_address_handed_out_again_before_the_free_ends_keeps_its_new_record() {
     world.end_free(first, 0);
     assert_eq!(world.live(), [(0x1000, 70)]);
     assert_eq!(world.bytes().live, 70);
-    assert_eq!(world.0.live_in(SCOPE), 1);
+    assert_eq!(world.0.snapshot(SCOPE).live, 1);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_failed_free_keeps_the_record_and_is_reported() {
     world.allocate(0x1000, 100);
     world.end_free(world.begin_free(0x1000), FAILED);
     assert_eq!(world.live(), [(0x1000, 100)]);
-    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (100, 1));
+    assert_eq!((world.bytes().live, world.0.snapshot(SCOPE).live), (100, 1));
     let anomalies = world.0.anomalies.since(mark);
     let [
         Anomaly::FailedFree(FailedCall {
@@ -257,7 +257,7 @@ fn of_two_concurrent_frees_only_one_counts() {
             world.end_free(winner, 0);
         }
         assert!(world.live().is_empty(), "winner first: {winner_ends_first}");
-        assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (0, 0));
+        assert_eq!((world.bytes().live, world.0.snapshot(SCOPE).live), (0, 0));
     }
 }
 
@@ -301,7 +301,7 @@ fn earlier_memory_that_a_scope_frees_gives_no_credit_but_is_counted() {
         let ticket = world.0.apply(&began).unwrap();
         world.end_free(ticket, 0);
     }
-    assert_eq!(world.0.live_in(inner), 0);
+    assert_eq!(world.0.snapshot(inner).live, 0);
     let returned = world.0.close_scope(inner);
     assert_eq!((returned.count, returned.bytes), (1, 100));
 }
@@ -373,7 +373,7 @@ fn a_free_of_earlier_memory_does_not_hide_a_failed_free() {
     world.end_free(earlier, 0);
     world.end_free(failing, FAILED);
     assert_eq!(world.live(), [(0x1000, 100)]);
-    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (100, 1));
+    assert_eq!((world.bytes().live, world.0.snapshot(SCOPE).live), (100, 1));
 }
 
 /// Two threads free one address at once, and the driver gives it to a third thread before either
@@ -388,7 +388,7 @@ fn an_address_freed_twice_and_handed_out_anew_keeps_its_new_record() {
     world.end_free(failing, FAILED);
     world.end_free(succeeding, 0);
     assert_eq!(world.live(), [(0x1000, 70)]);
-    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (70, 1));
+    assert_eq!((world.bytes().live, world.0.snapshot(SCOPE).live), (70, 1));
     assert_figures(&world.0);
 }
 
@@ -408,7 +408,7 @@ fn nothing_enters_a_context_that_has_ended() {
     world.end_free(freed, FAILED);
     world.allocate(0x2000, 100);
     assert_eq!(world.live(), []);
-    assert_eq!(world.0.live_in(SCOPE), 0);
+    assert_eq!(world.0.snapshot(SCOPE).live, 0);
     let ended = world.0.anomalies.since(mark);
     let is_ended = |a: &&Anomaly| matches!(a, Anomaly::EndedWithContext { .. });
     assert_eq!(ended.iter().filter(is_ended).count(), 2, "{ended:?}");
@@ -478,10 +478,14 @@ fn work_outside_every_open_scope_is_counted() {
         ..creation(Kind::Linear, 1, 8)
     };
     world.0.apply(&Event::Created(stranger));
-    assert_eq!(world.0.unowned(), 1);
+    assert_eq!(world.0.snapshot(ScopeId::NONE).unowned, 1);
     world.0.close_scope(SCOPE);
     world.allocate(2, 8);
-    assert_eq!(world.0.unowned(), 2, "a closed scope owns nothing new");
+    assert_eq!(
+        world.0.snapshot(ScopeId::NONE).unowned,
+        2,
+        "a closed scope owns nothing new"
+    );
 }
 
 #[test]
@@ -506,7 +510,7 @@ fn threads_that_share_addresses_lose_and_invent_nothing() {
         }
     });
     assert!(world.live().is_empty());
-    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (0, 0));
+    assert_eq!((world.bytes().live, world.0.snapshot(SCOPE).live), (0, 0));
     assert!(!world.0.frees_in_flight());
 }
 
@@ -524,6 +528,6 @@ fn figures_stay_whole_while_a_record_is_released_as_it_is_made() {
         });
     });
     let live = u32::try_from(world.live().len()).unwrap();
-    assert_eq!(world.0.live_in(SCOPE), live);
+    assert_eq!(world.0.snapshot(SCOPE).live, live);
     assert_eq!(world.bytes().live, u64::from(live) * 8);
 }

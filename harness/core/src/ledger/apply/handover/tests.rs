@@ -35,7 +35,7 @@ fn memory_of_every_sort_is_known_by_its_address() {
         let made = in_space(space, creation(Kind::Linear, ADDRESS, 100));
         let world = world(&[made]);
         assert!(is_handed_over(&world, &made), "{space:?}");
-        assert_eq!(world.0.live_in(SCOPE), 0, "{space:?}");
+        assert_eq!(world.0.snapshot(SCOPE).live, 0, "{space:?}");
         assert_eq!(handed_over(&world), (1, 100), "{space:?}");
     }
 }
@@ -58,7 +58,10 @@ fn a_block_that_fills_its_segment_is_handed_over_with_it_once() {
     let block = in_space(Space::Observed(layer), Creation { layer, ..segment });
     let world = world(&[segment, block]);
     assert!(is_handed_over(&world, &block) && is_handed_over(&world, &segment));
-    assert_eq!((world.0.live_in(SCOPE), handed_over(&world)), (0, (1, 100)));
+    assert_eq!(
+        (world.0.snapshot(SCOPE).live, handed_over(&world)),
+        (0, (1, 100))
+    );
 }
 
 #[test]
@@ -78,7 +81,7 @@ fn an_address_of_one_place_is_handed_over_unless_another_place_has_it_too() {
     assert!(is_handed_over(&world(&[one]), &one));
     let both = world(&[one, other]);
     assert!(!is_handed_over(&both, &one) && !is_handed_over(&both, &other));
-    assert_eq!(both.0.live_in(SCOPE), 2);
+    assert_eq!(both.0.snapshot(SCOPE).live, 2);
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn a_handle_is_handed_over_unless_another_kind_has_the_same() {
     assert!(is_handed_over(&world(&[stream]), &stream));
     let both = world(&[stream, event]);
     assert!(!is_handed_over(&both, &stream) && !is_handed_over(&both, &event));
-    assert_eq!(both.0.live_in(SCOPE), 2);
+    assert_eq!(both.0.snapshot(SCOPE).live, 2);
 }
 
 #[test]
@@ -96,7 +99,10 @@ fn an_object_with_counted_references_keeps_them() {
     let context = creation(Kind::Context, ADDRESS, 0);
     let world = world(&[context]);
     assert!(is_handed_over(&world, &context));
-    assert_eq!((world.0.live_in(SCOPE), handed_over(&world)), (0, (1, 0)));
+    assert_eq!(
+        (world.0.snapshot(SCOPE).live, handed_over(&world)),
+        (0, (1, 0))
+    );
 }
 
 #[test]
@@ -122,7 +128,10 @@ fn physical_memory_is_known_by_its_handle_and_by_its_address() {
             .map(|it: &Record| it.made.caller.scope)
             .collect();
         assert_eq!(owners, [ScopeId::NOBODY]);
-        assert_eq!((world.0.live_in(SCOPE), handed_over(&world)), (0, (1, 64)));
+        assert_eq!(
+            (world.0.snapshot(SCOPE).live, handed_over(&world)),
+            (0, (1, 64))
+        );
     }
 }
 
@@ -133,7 +142,10 @@ fn handing_over_unknown_memory_or_twice_changes_nothing() {
     for address in [0, 0x9999, ADDRESS] {
         world.0.apply(&Event::HandedOver { address });
     }
-    assert_eq!((world.0.live_in(SCOPE), handed_over(&world)), (0, (1, 100)));
+    assert_eq!(
+        (world.0.snapshot(SCOPE).live, handed_over(&world)),
+        (0, (1, 100))
+    );
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl World {
     /// Whether every figure says that nothing is live.
     pub(in crate::ledger::apply) fn is_empty(&self) -> bool {
         self.records().is_empty()
-            && (self.bytes().live, self.0.live_in(SCOPE)) == (0, 0)
+            && (self.bytes().live, self.0.snapshot(SCOPE).live) == (0, 0)
             && !self.0.frees_in_flight()
             && self.0.holdings().is_empty()
     }
@@ -95,13 +95,13 @@ fn memory_opened_again_is_the_later_scope_s_until_it_is_closed_once() {
     world.open(SCOPE);
     world.open(later);
     assert_eq!(owners(), [SCOPE, later]);
-    assert_eq!(world.0.live_in(SCOPE), 0);
+    assert_eq!(world.0.snapshot(SCOPE).live, 0);
     let close = world.begin_release(OPENED, 1);
     assert_eq!(owners(), [SCOPE]);
     world.end_free(close, FAILED);
     assert_eq!(owners(), [SCOPE, later], "the close failed");
     world.release(OPENED, 1);
-    assert_eq!((owners(), world.0.live_in(later)), (vec![SCOPE], 0));
+    assert_eq!((owners(), world.0.snapshot(later).live), (vec![SCOPE], 0));
     world.release(OPENED, 1);
     assert!(world.is_empty());
 }

@@ -392,12 +392,16 @@ impl Model {
             let of_scope = |object: &&Object| object.made.caller.scope.0 == *scope;
             let counted = self.objects.values().filter(of_scope).count();
             assert_eq!(
-                self.ledger.live_in(ScopeId(*scope)) as usize,
+                self.ledger.snapshot(ScopeId(*scope)).live as usize,
                 counted,
                 "scope {scope}"
             );
         }
-        assert_eq!(self.ledger.unowned(), self.unowned, "without an owner");
+        assert_eq!(
+            self.ledger.snapshot(ScopeId::NONE).unowned,
+            self.unowned,
+            "without an owner"
+        );
         if !self.met {
             assert_eq!(
                 self.ledger.unknown_frees(),

@@ -65,7 +65,7 @@ fn figures_cover_all_threads() {
     for address in 0..30 {
         world.free_on(7, address);
     }
-    assert_eq!(world.0.live_in(SCOPE), 10);
+    assert_eq!(world.0.snapshot(SCOPE).live, 10);
     assert_eq!(world.0.live(Kind::Linear), 10);
     assert_eq!(
         world.bytes(),

@@ -183,7 +183,7 @@ fn a_launch_that_frees_memory_of_the_one_before_holds_no_more() {
         first,
         "it is its owner's still"
     );
-    assert_eq!(world.0.live_in(inner), 0);
+    assert_eq!(world.0.snapshot(inner).live, 0);
     assert_eq!(world.anomalies(), []);
     world.free(ADDRESS);
     world.launch(EXEC);

@@ -73,7 +73,10 @@ fn physical_memory_lives_until_it_is_neither_named_nor_mapped() {
         (record.made.kind, record.made.bytes),
         (Kind::Physical, SIZE)
     );
-    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (SIZE, 1));
+    assert_eq!(
+        (world.bytes().live, world.0.snapshot(SCOPE).live),
+        (SIZE, 1)
+    );
     world.map(ADDRESS, HANDLE);
     world.map(ADDRESS + SIZE, HANDLE);
     assert_eq!(world.held(), [(1, 2)]);
@@ -176,7 +179,10 @@ fn a_release_or_an_unmap_that_fails_leaves_everything_as_it_was() {
     world.end_free(unmap, FAILED);
     world.end_free(world.begin_release(handle(1), 1), FAILED);
     assert_eq!((world.records(), world.held()), before);
-    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (2 * SIZE, 2));
+    assert_eq!(
+        (world.bytes().live, world.0.snapshot(SCOPE).live),
+        (2 * SIZE, 2)
+    );
     let failed = world.anomalies();
     let is_reported = |failed: &Anomaly| {
         matches!(failed, Anomaly::FailedFree(failed)
@@ -190,7 +196,11 @@ fn a_release_or_an_unmap_that_fails_leaves_everything_as_it_was() {
     strangers.0.close_scope(SCOPE);
     strangers.create(1);
     strangers.end_free(strangers.begin_release(handle(1), 1), FAILED);
-    assert_eq!(strangers.0.unowned(), 1, "put back, not made anew");
+    assert_eq!(
+        strangers.0.snapshot(ScopeId::NONE).unowned,
+        1,
+        "put back, not made anew"
+    );
 }
 
 #[test]
@@ -216,7 +226,10 @@ fn two_calls_in_flight_on_one_object_may_end_in_any_way() {
                 assert!(world.is_empty());
             } else {
                 assert_eq!(world.held(), [left]);
-                assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (SIZE, 1));
+                assert_eq!(
+                    (world.bytes().live, world.0.snapshot(SCOPE).live),
+                    (SIZE, 1)
+                );
             }
         }
     }
