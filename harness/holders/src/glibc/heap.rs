@@ -124,18 +124,16 @@ impl Heap {
         let lowest = nearest
             .saturating_sub(backward)
             .max(around.region.start + GRAIN);
-        let mut start = nearest;
-        while start >= lowest {
-            // Most words are not the header of a block that is long enough. This is quicker to
-            // check than whether other headers follow.
-            let size = pages.word(start - 8).map_or(0, |header| header & !FLAGS);
-            if size >= address - start {
-                let block = block_at(start, &around, pages);
-                if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
-                    return Some(block);
-                }
+        // Most words are not the header of a block that is long enough. This is quicker to check
+        // than whether other headers follow.
+        let is_long_enough = |at: u64, header: u64| header & !FLAGS >= address - (at + 8);
+        let mut headers = lowest - 8..=nearest - 8;
+        while let Some(header) = pages.last_word(headers.clone(), GRAIN, is_long_enough) {
+            let block = block_at(header + 8, &around, pages);
+            if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
+                return Some(block);
             }
-            start -= GRAIN;
+            headers = lowest - 8..=header - GRAIN;
         }
         mapped_block(address, &around.region, pages)
     }

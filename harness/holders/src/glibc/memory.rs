@@ -5,6 +5,7 @@
 //! reads.
 
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
@@ -110,6 +111,29 @@ impl<M: Memory> Pages<M> {
         let page = self.page(address / PAGE);
         let word = page.get((address % PAGE) as usize / WORD)?;
         address.is_multiple_of(WORD as u64).then_some(!*word)
+    }
+
+    /// Returns the address of the last word in a range for which `wanted`, which gets the address and
+    /// the word, returns true. Looks only at every `step` bytes, from the end of the range, which
+    /// must be aligned.
+    pub(super) fn last_word(
+        &mut self,
+        range: RangeInclusive<u64>,
+        step: u64,
+        wanted: impl Fn(u64, u64) -> bool,
+    ) -> Option<u64> {
+        let (first, mut at) = range.into_inner();
+        while at >= first {
+            let number = at / PAGE;
+            let page = self.page(number);
+            while at >= first && at / PAGE == number {
+                match page.get((at % PAGE) as usize / WORD) {
+                    Some(word) if wanted(at, !*word) => return Some(at),
+                    _ => at = at.checked_sub(step)?,
+                }
+            }
+        }
+        None
     }
 
     /// Passes each word from `start` to `end`, with its address, to `see`. Stops at the first word
