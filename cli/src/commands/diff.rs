@@ -124,7 +124,7 @@ fn growth(more: Amount) -> (DiffStatus, String) {
 
 type Failures<'run> = BTreeMap<(Identity, &'run str), Amount>;
 
-/// Returns the amount in each test of each finding that fails tests.
+/// Returns, for each test, the amounts of its findings that fail tests.
 fn failures(run: &Run) -> Failures<'_> {
     let mut failures = Failures::new();
     for report in run.reports() {
