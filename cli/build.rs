@@ -1,5 +1,5 @@
 //! Builds the library that `exec` preloads and the harness that it loads. Both are embedded in the
-//! command. It also finds the page that `explain` reads.
+//! command. This script also finds the page that `explain` reads.
 //!
 //! cargo has no stable way to depend on the shared library of another package, since artifact
 //! dependencies are unstable. So this script runs cargo itself. It uses a separate target
@@ -63,9 +63,9 @@ fn main() {
 }
 
 /// Returns the path of the page that `explain` reads, relative to the source of `explain`.
-/// `messages.md` is a link to the page, so that the published package contains it. In a checkout
-/// without symbolic links, which is usual on Windows, it is a file that contains the path of the
-/// page.
+/// `messages.md` is a link to the page, so that the published package contains the page. In a
+/// checkout without symbolic links, which is usual on Windows, `messages.md` is a file that
+/// contains the path of the page.
 fn messages() -> String {
     let page = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("messages.md");
     let text = fs::read_to_string(page).unwrap_or_default();
@@ -93,7 +93,7 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
     let out = PathBuf::from(variable("OUT_DIR"));
     let embedded = out.join(library.file);
     println!("cargo::rustc-env={path_variable}={}", embedded.display());
-    // The harness cannot intercept calls with another C library. docs.rs has no network access and
+    // With another C library, the harness cannot intercept calls. docs.rs has no network access and
     // does not run the programs that it builds.
     let is_glibc = variable("CARGO_CFG_TARGET_OS") == "linux"
         && env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "gnu");

@@ -54,7 +54,7 @@ pub(crate) enum Command {
 
 const PASSING_HELP: &str = "\
 The command's own options can appear anywhere before `--`; with `run`, they must precede cargo's arguments.
-The exit code is cargo's, except that 0 becomes 1 if a test ended its process or something was denied,
+The exit code is cargo's, except that 0 becomes 1 if a test ended its process or a denied condition applies,
 and 3 if nothing was checked.
 
 Examples:
@@ -72,7 +72,8 @@ pub(crate) struct Passing {
     pub(crate) outputs: Vec<Output>,
 
     /// A name for the run, for use with `report`, `diff` and `allow` [default:
-    /// `GPU_LEAK_CHECK_RUN`, or a new name]; replaces an earlier run of this name
+    /// `GPU_LEAK_CHECK_RUN`, or a new name]; the run replaces an earlier run of
+    /// this name
     #[arg(long, value_name = "RUN")]
     pub(crate) name: Option<String>,
 
@@ -265,7 +266,7 @@ pub(crate) struct Diff {
 #[command(after_help = "\
 Examples:
   cargo gpu-leak allow                          entries for the newest run
-  cargo gpu-leak allow --from nightly --write --reason \"known before, issue 12\"
+  cargo gpu-leak allow --from nightly --write --reason \"known leak, issue 12\"
 
 The run should include all tests: `cargo gpu-leak test --no-fail-fast`.")]
 pub(crate) struct Allow {
@@ -345,7 +346,7 @@ pub(crate) struct Report {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 
-    /// The file to write it to [default: standard output]
+    /// The file to write the report to [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 

@@ -103,7 +103,7 @@ impl Denied {
         }
     }
 
-    /// Returns how a command ends that fails only because of denied conditions.
+    /// Returns the exit of a command that can fail only because of denied conditions.
     pub(crate) fn exit(&self) -> Exit {
         match (self.findings.is_empty(), self.unmeasured.is_empty()) {
             (false, _) => Exit::Findings,
@@ -257,7 +257,7 @@ fn warned(run: &Run) -> Vec<String> {
 
 /// Returns settings without effect: entries of the configuration file that allow no finding of the
 /// run, overrides that match none of its tests, and budgets for layers that were never reported.
-/// For an incomplete run, nothing is said about the file.
+/// For an incomplete run, settings of the file are not included.
 fn unmatched(overview: &Overview<'_>, is_part: bool) -> ExitResult<Vec<String>> {
     let run = overview.run;
     let budgets = run.reports().filter_map(|report| {

@@ -28,7 +28,7 @@ pub(crate) fn expired(run: &Run) -> Vec<String> {
         .map(|(place, day)| {
             let place = escape::name(place);
             format!(
-                "expired: {place} still allows a finding; its last day was {}",
+                "expired: {place} still allows a finding, although the entry's last day was {}",
                 escape::name(day)
             )
         })
@@ -44,7 +44,7 @@ pub(crate) fn configurations(run: &Run) -> BTreeMap<String, PathBuf> {
     let here = workspace::configuration().into_iter();
     let mut files: BTreeMap<_, _> = here.map(|(path, shown)| (shown, path)).collect();
     let in_reports = run.reports().filter_map(|it| it.configured_by.as_ref());
-    // A report of another user may name any file.
+    // A report from another user may name any file.
     let is_a_package_s = |it: &&String| Path::new(it).file_name().is_some_and(|it| it == CONFIG);
     let others = in_reports.filter(|it| is_a_package_s(it) && !files.contains_key(*it));
     let others: BTreeSet<_> = others.collect();

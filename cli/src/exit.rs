@@ -65,8 +65,8 @@ impl Failure {
         }
     }
 
-    /// Creates the error for a report whose format `what` cannot be written. The error contains the
-    /// cause, for a bug report.
+    /// Creates the error for a report that cannot be written in the format `what`. The error
+    /// contains the cause, for a bug report.
     pub(crate) fn unwritten(what: &str, why: impl Display) -> Self {
         Self::usage(format!("cannot write {what}: {why}"))
     }

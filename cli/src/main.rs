@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! 11 main                        the entry point
-//! 10 commands                    a file for each subcommand, one for the four of cargo
+//! 10 commands                    a file for each subcommand; the four that run cargo share one
 //! 9 session deny                 starts, watches and sums up a program; `--deny`
 //! 8 arguments                    the command line
 //! 7 render launch progress       a file for each format; processes, signals and the preloaded library;

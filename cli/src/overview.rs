@@ -195,7 +195,7 @@ fn place(report: &Report, finding: &Finding) -> Identity {
     of_site(finding, line)
 }
 
-/// Returns the call site of the allocation or, if it is unknown, that of the failed free, so that
+/// Returns the call site of the allocation or, if that site is unknown, of the failed free, so that
 /// two failing frees of one allocation are the same finding in two runs.
 fn site(finding: &Finding) -> &Site {
     match &finding.failed {

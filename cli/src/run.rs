@@ -294,7 +294,7 @@ fn complete(found: Vec<(PathBuf, RunFile)>) -> Vec<(PathBuf, RunFile)> {
     let mut copies: Vec<(PathBuf, RunFile)> = Vec::new();
     let mut known = HashMap::new();
     for (path, file) in found {
-        // This text has all fields, so that equal texts are equal headers.
+        // The text contains all fields, so two headers with the same text are equal.
         let header = file.header.as_ref().map(|header| format!("{header:?}"));
         let at = match header {
             Some(header) => *known.entry(header).or_insert(copies.len()),
@@ -341,7 +341,7 @@ fn tests(began: &[Began]) -> String {
 
 /// Lets the blocks of a process pass if they failed, but the check around them did not: the test
 /// caught or expected their panics, and what they left was judged again. A process writes the report
-/// of a block before that of the check around it.
+/// of a block before the report of the check around it.
 fn pass_blocks_of_passed_tests(reports: &mut [Report]) {
     for at in (0..reports.len()).rev() {
         let (block, later) = reports[at..].split_first_mut().expect("it is in range");

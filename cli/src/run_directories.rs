@@ -31,8 +31,8 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
     })
 }
 
-/// Returns the directories of the runs in `base`, the newest first. A run that a command has set
-/// aside, in a hidden directory, is not one of them.
+/// Returns the directories of the runs in `base`, the newest first. Runs that a command has set
+/// aside, in hidden directories, are not included.
 pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let mut runs: Vec<(SystemTime, PathBuf)> = entries
@@ -110,7 +110,7 @@ fn directory_of_name(name: &Path) -> ExitResult<PathBuf> {
     Ok(workspace::runs()?.join(run_file_name(&name.to_string_lossy())))
 }
 
-/// Returns the directory of the run of this name among those of the workspace.
+/// Returns the directory of the run with this name in the workspace.
 fn named_run(name: &Path) -> ExitResult<PathBuf> {
     /// How many of the existing runs a message names.
     const MAX_NAMED: usize = 5;

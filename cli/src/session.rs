@@ -91,8 +91,8 @@ impl Session {
     }
 
     /// Returns the records that the processes of this run wrote, or `None` if no process had a
-    /// check. If they could not write any, that is a problem of the run, so that the program's
-    /// exit code is kept.
+    /// check. If they could not write any, this becomes a problem of the run instead of an error,
+    /// so that the program's exit code is kept.
     pub(crate) fn read(&self) -> ExitResult<Option<Run>> {
         let directory = self.directory();
         if !directory.is_dir() {
@@ -128,9 +128,9 @@ pub(crate) fn sum_up(
     unprinted.or(write_all(overview, outputs))
 }
 
-/// Writes the files that `--report` requests. A file that cannot be written costs neither the
-/// others nor the program's exit code: its error is printed, and the exit of the first error is
-/// returned.
+/// Writes the files that `--report` requests. An error is printed but does not end the command, so
+/// that the other files are still written and the program's own exit code can be returned. Returns
+/// the exit of the first error.
 pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Option<Exit> {
     let written = outputs
         .iter()

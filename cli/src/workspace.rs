@@ -36,8 +36,8 @@ pub(crate) fn set_manifest(manifest: &Path) {
     let _ = MANIFEST.set(manifest.to_owned());
 }
 
-/// Returns the directory that decides which package and which configuration file is meant: that of
-/// the manifest that cargo's arguments name, or the working directory.
+/// Returns the directory that decides which package and which configuration file are meant: the
+/// directory of the manifest that cargo's arguments name, or the working directory.
 fn starting_directory() -> io::Result<PathBuf> {
     let Some(manifest) = MANIFEST.get() else {
         return env::current_dir();
@@ -91,8 +91,8 @@ impl Workspace {
         &self.workspace_root
     }
 
-    /// Whether cargo runs the tests of only some members here, unless its arguments name them: those
-    /// of the package of the working directory, or the default members.
+    /// Whether cargo, if its arguments name no members, runs the tests of only some members here:
+    /// of the package of the working directory, or of the default members.
     pub(crate) fn is_in_part(&self) -> bool {
         let here = starting_directory().unwrap_or_default();
         let mut manifests = here

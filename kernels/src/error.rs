@@ -184,7 +184,7 @@ impl fmt::Display for OutOfMemory {
         } else if self.limit.is_some_and(|limit| self.requested <= limit) {
             out.write_str("; drop what is no longer needed, or raise the limit")
         } else {
-            out.write_str("; drop what is no longer needed, or take a smaller batch")
+            out.write_str("; drop what is no longer needed, or use a smaller batch")
         }
     }
 }

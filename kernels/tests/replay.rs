@@ -274,7 +274,7 @@ const REFUSED: &[Refused] = &[
         parameter.set_grad(Tensor::zeros([3], device)?)?;
         Adam::new(vec![parameter], 0.1)?.step()
     }),
-    ("this thread is in one already", |device, _| {
+    ("this thread is already in one", |device, _| {
         Graph::capture(device, || Ok(())).map(drop)
     }),
     ("the capture is on ", |_, _| {

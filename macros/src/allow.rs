@@ -109,7 +109,7 @@ fn check(pattern: &LitStr) -> syn::Result<()> {
         None => Err(syn::Error::new(
             pattern.span(),
             format!(
-                "a pattern must begin with one of {}: {USAGE}",
+                "a pattern must begin with one of {}, as in {USAGE}",
                 SORTS.join(", ")
             ),
         )),

@@ -101,7 +101,7 @@ impl Args {
         .parse2(tokens)
     }
 
-    /// Adds the inherited arguments that are not set here and do not contradict those that are.
+    /// Adds the inherited arguments that are not set here and do not contradict arguments set here.
     fn fill_from(&mut self, inherited: Self) {
         self.library = self.library.take().or(inherited.library);
         self.allow.extend(inherited.allow);

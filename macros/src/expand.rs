@@ -71,7 +71,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     let is_made = requeued.has_test && !function.attrs.iter().any(attributes::is_plain_test);
     let should_panic = match is_made {
         true => ShouldPanic::take_after_libtest(&mut function.attrs)?,
-        // rstest gives the attribute only to the case above which it stands.
+        // rstest applies the attribute only to the case that follows it.
         false if function.attrs.iter().any(attributes::is_case) => None,
         false => ShouldPanic::take(&mut function.attrs)?,
     };

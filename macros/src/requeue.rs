@@ -13,8 +13,8 @@ use crate::attributes;
 use crate::paths::Paths;
 use crate::should_panic::ShouldPanic;
 
-/// The data that one expansion passes to the next, in a hidden argument: a round to the next one,
-/// and a module to its tests.
+/// The data that one expansion passes to another in a hidden argument: from one round to the next,
+/// and from a module to its tests.
 #[derive(Default)]
 pub(crate) struct Requeued {
     /// The arguments of the attribute on the module that contains the item.

@@ -120,7 +120,7 @@ fn memory_freed_after_the_verdict_is_late_and_the_verdict_stays() {
     let reported = (&late.test, late.count, late.bytes);
     assert_eq!(reported, (&report.test, 2, 128), "{}", checked.story());
     let summary = format!(
-        "{}: 2 resources of the leak (128 B) freed {} ms after the verdict",
+        "{}: the program freed 2 resources of the leak (128 B) {} ms after the verdict",
         report.test, late.late_ms
     );
     assert!(

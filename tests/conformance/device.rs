@@ -65,7 +65,7 @@ fn a_context_that_does_not_fit_is_refused() {
     .expect_err("it does not fit");
     assert_eq!(
         error.to_string(),
-        "embedded:0: its context of 512 MiB does not fit its capacity of 100 MiB"
+        "embedded:0: its context of 512 MiB does not fit into its capacity of 100 MiB"
     );
 }
 
@@ -128,7 +128,7 @@ fn running_out_says_what_is_held_and_what_to_do() {
         fails(70 * MIB),
         "out of memory on embedded:0: 70.0 MiB requested, 60.0 MiB of 102 MiB free; this \
          allocator has 40.0 MiB reserved, of which 36.0 MiB allocated and 4.00 MiB cached; drop \
-         what is no longer needed, or take a smaller batch"
+         what is no longer needed, or use a smaller batch"
     );
     set_memory_limit(&device, Some(64 * MIB as u64));
     assert_eq!(

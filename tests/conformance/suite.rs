@@ -241,7 +241,7 @@ pub(super) fn release_names_what_pins_a_segment(device: &Device) {
     let text = released.to_string();
     assert!(text.contains("stays: 1 block in use"), "{text}");
     assert!(
-        text.contains(&format!("{:#x}  100 B asked for", stays.address())),
+        text.contains(&format!("{:#x}  100 B requested", stays.address())),
         "{text}"
     );
 }

@@ -5,7 +5,7 @@
 //! also work, but only until a program closes all files that it did not open.
 //!
 //! If the program itself sends a signal that ends it, the handler does not return before the
-//! process has ended, because the program does not expect to run on after `raise`.
+//! process has ended, because the program does not expect to continue after `raise`.
 
 #![expect(unsafe_code, reason = "calls C functions for signals and semaphores")]
 
@@ -19,17 +19,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// It requests a snapshot.
+    /// The signal requests a snapshot.
     Snapshot,
-    /// It ends the process, unless the program handles it.
+    /// The signal ends the process, unless the program handles it.
     End,
 }
 
 /// The signals that end a program from outside.
 pub(crate) const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// How often a handler that waits for the end of the process sleeps for a millisecond. The end
-/// comes sooner, unless the snapshot needs a lock that the interrupted thread holds.
+/// How many times, at most, a handler that waits for the process to end sleeps for a millisecond.
+/// The process ends sooner, unless the snapshot needs a lock that the interrupted thread holds.
 const LONGEST_WAIT: u32 = 5000;
 
 /// The signals that were received and not yet returned by [`wait`], with one bit each.
@@ -117,8 +117,8 @@ extern "C" fn on_signal(signal: c_int, about: *const libc::siginfo_t, _: *mut c_
         // SAFETY: `PROCESS` shows that the semaphore was initialised. Posting keeps `errno` unless
         // the count overflows, which one bit per signal cannot cause.
         unsafe { libc::sem_post(POSTED.0.get().cast()) };
-        // SAFETY: the kernel passes information about the signal, which lives as long as the
-        // handler runs.
+        // SAFETY: the kernel passes information about the signal, and this information is valid
+        // until the handler returns.
         if ends && is_from_this_process(unsafe { &*about }) {
             wait_for_the_end();
         }

@@ -11,7 +11,7 @@ use gpu_leak_check::__inject::{Attached, Cause, Settings};
 
 use crate::signals::{self, Signal};
 
-/// How often the thread looks whether it is the last.
+/// How often the thread checks whether it is the last one.
 const LOOKS_FOR_OTHERS: Duration = Duration::from_millis(250);
 
 /// Starts the thread. If that fails, the end of the process is still reported.
@@ -21,7 +21,7 @@ pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
         && !signals::take_over(signal, Signal::Snapshot)
     {
         attached.note(format!(
-            "the program handles {} itself, so that signal does not trigger a snapshot: choose a \
+            "the program handles {} itself, so this signal does not trigger a snapshot: choose a \
              different one with --signal",
             signals::name(signal)
         ));

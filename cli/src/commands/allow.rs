@@ -54,7 +54,7 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
     let reason = asked.reason.as_deref().unwrap_or_default();
     for place in exceeded(&run, &file.shown, &file.entries).others {
         let what = match is_in(place, &file.shown) {
-            true => "but no entry of the file matches them now: run these tests again",
+            true => "no entry of the file matches them now, so run these tests again",
             false => "raise those limits instead of adding an entry",
         };
         let entry = escape::name(place);
@@ -81,8 +81,8 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
     Ok(Exit::Clean)
 }
 
-/// Removes the reports of tests to which another file than `shown` applies, since entries of this
-/// file would not apply to them. Returns the files of tests with failures.
+/// Removes the reports of tests to which a file other than `shown` applies, since entries in
+/// `shown` would not apply to these tests. Returns the other files whose tests have failures.
 fn set_others_aside(run: &mut Run, shown: &str) -> BTreeSet<String> {
     let mut others = BTreeSet::new();
     for process in &mut run.processes {

@@ -62,7 +62,7 @@ impl CargoArguments<'_> {
         self.words.iter().any(|it| it == word)
     }
 
-    /// Returns the words. One that is not valid UTF-8 is empty.
+    /// Returns the words. A word that is not valid UTF-8 is returned as an empty string.
     fn texts(&self) -> impl Iterator<Item = &str> {
         let words = self.words.iter();
         words.map(|word| word.to_str().unwrap_or_default())
@@ -107,7 +107,7 @@ impl CargoArguments<'_> {
     }
 
     /// Whether only part of the suite of `workspace` runs: the arguments select packages, programs
-    /// or tests, or cargo or nextest does so without arguments.
+    /// or tests, or cargo or nextest selects a part by default.
     pub(super) fn select_a_part(&self, workspace: &Workspace) -> bool {
         let is_all = self.has("--workspace") || self.has("--all");
         (workspace.is_in_part() && !is_all)

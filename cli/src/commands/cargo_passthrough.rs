@@ -65,8 +65,8 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     }
     Ok(match (code, unwritten) {
         (0, Some(exit)) => exit.code(),
-        // cargo does not know that a child process of a test has failed, nor a test in a process
-        // that another test ended with code 0.
+        // cargo does not notice a failure in a child process of a test, or the failure of a test
+        // whose process another test ended with code 0.
         (0, None) if overview.has_findings() || overview.has_measured() => {
             asked.judging.code(denied.exit_of(&overview))
         }

@@ -18,7 +18,7 @@ pub(super) enum DiffStatus {
     New,
     Grown,
     Known,
-    /// Not all tests that had it were measured again.
+    /// Not all tests that had the finding were measured again.
     NotMeasuredAgain,
     Fixed,
 }
@@ -74,8 +74,8 @@ fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
                 DiffStatus::New,
                 format!(" (was {})", was.finding.kind.name()),
             ),
-            // Less in one test must not hide more in another one. What fails no test may be left
-            // by whichever test runs first, so only its sum counts.
+            // A decrease in one test must not hide an increase in another. Resources that fail no
+            // test may be left by whichever test runs first, so only their sum counts.
             Some(was) => growth(match does_fail {
                 true => (group.tests.iter())
                     .map(|test| {
@@ -124,7 +124,7 @@ fn growth(more: Amount) -> (DiffStatus, String) {
 
 type Failures<'run> = BTreeMap<(Identity, &'run str), Amount>;
 
-/// Returns what each test has of the findings that fail tests.
+/// Returns, for each test, the amounts of its findings that fail tests.
 fn failures(run: &Run) -> Failures<'_> {
     let mut failures = Failures::new();
     for report in run.reports() {

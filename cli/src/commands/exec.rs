@@ -152,7 +152,8 @@ fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
         .reports()
         .filter(|report| report.status != CheckStatus::Aborted);
     let fails = |report: &Report| match report.outcome {
-        // A check in the program has an outcome for its test, which may have caught a failure.
+        // The outcome of a check inside the program decides, because the program may have caught
+        // the panic of a failed check.
         Some(outcome) => outcome == Outcome::Fail && !report.status.is_unmeasured(),
         None => report.findings.iter().any(Finding::is_failure),
     };

@@ -12,7 +12,7 @@ const PAGE: &str = include_str!(env!("GPU_LEAK_MESSAGES"));
 /// The minimum similarity of a term that is suggested for an unknown one.
 const SIMILAR: f64 = 0.75;
 
-/// A term that reports use, with hyphens for its spaces.
+/// A term that reports use, with hyphens in place of spaces.
 struct Explanation {
     code: &'static str,
     means: String,
@@ -61,8 +61,7 @@ pub(crate) fn run(asked: &Explain) -> ExitResult<Exit> {
     Ok(Exit::Clean)
 }
 
-/// Explains a term, regardless of the case of its letters, or the error of the driver with this
-/// number.
+/// Explains a term, regardless of the case of its letters, or the driver error with this number.
 fn one(code: &str, width: usize) -> Result<String, String> {
     let code = code.trim_end_matches(':').split_whitespace();
     let code = &*code.collect::<Vec<_>>().join("-");

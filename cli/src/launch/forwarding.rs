@@ -20,13 +20,13 @@ use crate::exit::{ExitResult, Failure};
 /// The signals that this process catches instead of being ended by them.
 pub(super) struct Signals {
     caught: SignalsInfo<WithRawSiginfo>,
-    /// Whether the program has ended, so that signals that end a process end this one.
+    /// Whether the program has ended. From then on, a signal that ends a process ends this one.
     ended: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Catches SIGCHLD and the signals to forward, unless this process ignores them: then the
-    /// program has to ignore them too, as under `nohup`.
+    /// Catches SIGCHLD and the signals to forward, except those that this process ignores, as it
+    /// does under `nohup`. The program has to ignore the same signals.
     pub(super) fn catch() -> ExitResult<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let caught = || -> io::Result<_> {
@@ -56,8 +56,8 @@ impl Signals {
     pub(super) fn forward_to(mut self, mut child: Child) -> io::Result<ExitStatus> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         for info in self.caught.forever() {
-            // Linux tells signals from a process by this code. A terminal sends these two to the
-            // program as well.
+            // On Linux, this code means that a process sent the signal. A terminal sends SIGINT and
+            // SIGQUIT to the program as well.
             let is_sent = cfg!(target_os = "linux") && info.si_code <= 0;
             match info.si_signo {
                 SIGCHLD => {

@@ -38,7 +38,7 @@ const HARNESS_NAME: &str = "libgpu_leak_inject.so";
 /// `lib` is for 64-bit libraries.
 const DIRECTORIES_OF_32_BITS: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"];
 
-/// Returns the path of the library to preload, after both were written to a directory of this user.
+/// Writes both libraries to a directory of this user, and returns the path of the one to preload.
 pub(super) fn path() -> ExitResult<PathBuf> {
     if HARNESS.is_empty() {
         return Err(Failure::unmeasured(
@@ -119,7 +119,7 @@ fn write_to(directory: &Path, own: &Path) -> io::Result<PathBuf> {
     create(directory)?;
     let us = rustix::process::getuid().as_raw();
     // The owner of a link can redirect it after this check, and programs would load the new target.
-    // So a link must belong to this user, and the path that is returned contains none.
+    // So a link must belong to this user, and the path that is returned contains no links.
     let link = fs::symlink_metadata(directory)?;
     let directory = directory.canonicalize()?;
     let owner = fs::metadata(&directory)?;
@@ -172,7 +172,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Updates the modification time, which commands of other releases take for the time of the last
+/// Updates the modification time, which commands of other releases read as the time of the last
 /// use.
 fn update_last_use(directory: &Path) -> io::Result<()> {
     let age = fs::metadata(directory)?.modified()?.elapsed();

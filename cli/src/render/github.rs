@@ -110,7 +110,7 @@ fn command(level: &str, position: &[String], title: &str, text: &str) -> String 
     format!("::{level} {properties}::{}", message(text))
 }
 
-/// Encodes the characters of a message that would end the message.
+/// Encodes the characters that would end a message.
 fn message(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")

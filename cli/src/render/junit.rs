@@ -1,10 +1,10 @@
 //! JUnit XML, as CI systems read it: a suite for each program and a case for each check, with the
 //! earlier attempts of a retried test.
 //!
-//! The output follows [Jenkins' schema][1], the strictest of the schemas that CI systems validate:
-//! no properties of a case, and no count of skipped cases at the root. So the figures of all cases
-//! are properties of their suite, named `TEST/DEVICE/LAYER/FIGURE/peak` and `…/difference`, in
-//! bytes or a number of handles.
+//! The output follows [Jenkins' schema][1], the strictest of the schemas that CI systems validate
+//! against: a case has no properties, and the root has no count of skipped cases. So the figures of
+//! all cases are properties of their suite, named `TEST/DEVICE/LAYER/FIGURE/peak` and
+//! `…/difference`, in bytes or a number of handles.
 //!
 //! [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 

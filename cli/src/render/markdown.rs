@@ -66,8 +66,8 @@ fn code(text: &str) -> String {
     format!("<code>{}</code>", literal(text))
 }
 
-/// Returns text that is shown as it is. Characters that mean something in Markdown or HTML are
-/// written as numbers.
+/// Returns text that is shown unchanged. Characters with a meaning in Markdown or HTML are written
+/// as numeric character references.
 fn literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in escape::sentence(text).chars() {

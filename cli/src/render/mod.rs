@@ -42,7 +42,7 @@ pub(crate) enum Format {
     Flamegraph,
     /// A pickle for PyTorch's memory viewer; with times if the run is a recording
     Snapshot,
-    /// One page for a browser, with nothing to load
+    /// A self-contained page for a browser
     Html,
 }
 
@@ -75,8 +75,8 @@ pub(crate) struct Rendering {
     pub(crate) width: usize,
     /// The directory that source paths are relative to.
     pub(crate) root: PathBuf,
-    /// The directory of the repository in a workflow of GitHub, which shows only lines of files
-    /// whose paths are relative to it.
+    /// The directory of the repository in a GitHub workflow. GitHub shows only lines of files whose
+    /// paths are relative to this directory.
     pub(crate) checkout: Option<PathBuf>,
 }
 

@@ -130,7 +130,7 @@ impl fmt::Display for Unknown {
                 write!(f, "the search did not finish within {time:?}")
             }
             Self::NotSought => {
-                f.write_str("the search handles only addresses and handles of 2³² or more")
+                f.write_str("the search supports only addresses and handles of 2³² or more")
             }
             Self::TooMuch => write!(
                 f,

@@ -94,7 +94,9 @@ pub(crate) fn replay(
 fn read(value: Value) -> Result<Line<Value>, String> {
     let record = value.get("record").and_then(Value::as_str);
     let Some(record) = record.map(str::to_owned) else {
-        return Err("this line does not belong to a recording: it has no `record`".to_owned());
+        return Err(
+            "this line does not belong to a recording: it has no field `record`".to_owned(),
+        );
     };
     if record == "header" {
         refuse_strangers(&value)?;

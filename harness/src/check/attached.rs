@@ -293,8 +293,8 @@ impl Attached {
         let what = match taken < ENOUGH_SNAPSHOTS as u64 {
             true => format!("too few to detect growth, which requires {ENOUGH_SNAPSHOTS}"),
             false => format!(
-                "allocations that increased in each of the last {ENOUGH_SNAPSHOTS} snapshots are \
-                 reported as growth"
+                "call sites that grew in each of the last {ENOUGH_SNAPSHOTS} snapshots are reported as \
+                 growth"
             ),
         };
         Some(format!("{taken_so_far}, one every {every}: {what}"))

@@ -169,7 +169,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
             ),
             None => format!(
                 "others were {freed} in {at}, but not {these}: look for a path without a free, for \
-                 code that removes or overwrites {it} before, or for one creation too many"
+                 code that removes or overwrites {it} first, or for one creation too many"
             ),
         })
     };
@@ -243,7 +243,7 @@ fn in_general(kind: FindingKind, report: &Report, one: bool) -> String {
                       a list or a cache"
                 .to_owned()
         }
-        (_, false) => "free everything that a round allocates before that round ends".to_owned(),
+        (_, false) => "in each round, free everything that the round allocates".to_owned(),
     }
 }
 

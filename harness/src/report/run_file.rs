@@ -198,8 +198,8 @@ impl Late {
     #[must_use]
     pub fn sentence(&self) -> String {
         format!(
-            "{}: {} of the leak ({}) freed {} ms after the verdict; set a longer `settle` to wait \
-             for such frees",
+            "{}: the program freed {} of the leak ({}) {} ms after the verdict; set a longer `settle` \
+             to wait for such frees",
             self.test,
             units::quantity(self.count, "resource"),
             units::exact_size(self.bytes),

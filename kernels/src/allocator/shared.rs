@@ -111,7 +111,7 @@ impl Allocator {
             return Error::Capture {
                 detail: format!(
                     "{figures}. A capture cannot empty the cache: call `memory::empty_cache` \
-                     before it"
+                     before the capture"
                 ),
             };
         }

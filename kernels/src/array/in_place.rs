@@ -45,7 +45,7 @@ impl Array {
             return Err(Error::Shape {
                 operation,
                 detail: format!(
-                    "a tensor of shape {:?} cannot take the elements of one of shape {:?}",
+                    "a tensor of shape {:?} cannot take the elements of a tensor of shape {:?}",
                     self.shape(),
                     other.shape()
                 ),
@@ -68,7 +68,8 @@ impl Array {
             return Err(Error::Argument {
                 operation: "zero_",
                 detail: format!(
-                    "the tensor of shape {:?} is a part of a larger storage",
+                    "the tensor of shape {:?} is a part of a larger storage; call zero_ on the whole \
+                     tensor",
                     self.shape()
                 ),
             });

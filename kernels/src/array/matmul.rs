@@ -23,7 +23,7 @@ impl Array {
             return Err(shapes(operation, "an input of [rows, in]", self, weight));
         }
         if bias.shape() != [outputs] {
-            return Err(shapes(operation, "one bias an output", bias, weight));
+            return Err(shapes(operation, "one bias per output", bias, weight));
         }
         let dense_bias = bias.packed()?;
         let epilogue = Epilogue {

@@ -93,8 +93,8 @@ impl Node {
         };
         found.ok_or_else(|| Error::Gradient {
             detail: format!(
-                "`{}` has already been passed through and has dropped its saved tensors; call \
-                 backward_retaining the first time to pass twice",
+                "an earlier pass has gone through `{}` and dropped its saved tensors; for two \
+                 passes, call backward_retaining the first time",
                 self.name
             ),
         })

@@ -32,7 +32,7 @@ impl Saved {
         Err(Error::Gradient {
             detail: format!(
                 "a tensor of shape {:?} was changed in place after it was saved (version {}, \
-                 now {now}); change a copy, or only after backward",
+                 now {now}); change a copy, or wait until after backward",
                 self.content.shape(),
                 self.version
             ),

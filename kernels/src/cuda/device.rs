@@ -84,7 +84,7 @@ impl Cuda {
     /// Calls cuBLAS for work on [`Self::queue`].
     pub(crate) fn with_blas<R>(&self, act: impl FnOnce(&mut Blas) -> Result<R>) -> Result<R> {
         let make = || {
-            graph::expect_warm("a cuBLAS handle, made at the first large product,")?;
+            graph::expect_warm("a cuBLAS handle, created for the first large product,")?;
             Blas::new(&self.stream)
         };
         let blas = &self.engines.blas;

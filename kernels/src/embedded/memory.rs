@@ -41,7 +41,7 @@ impl EmbeddedMemory {
             return Err(Error::Unavailable {
                 device,
                 detail: format!(
-                    "its context of {} does not fit its capacity of {}",
+                    "its context of {} does not fit into its capacity of {}",
                     Bytes(config.context_bytes as u64),
                     Bytes(config.capacity as u64),
                 ),

@@ -59,7 +59,7 @@ pub(super) struct CaptureSession(());
 impl CaptureSession {
     pub(super) fn begin(device: &Device) -> Result<Self> {
         if is_capturing() {
-            return refuse("a capture", "this thread is in one already; end that first");
+            return refuse("a capture", "this thread is already in one; end that first");
         }
         if device.allocator().policy() == Policy::Direct {
             return refuse(
@@ -89,7 +89,7 @@ impl CaptureSession {
     /// Returns the first failure inside the capture, if there was one.
     pub(super) fn end(self) -> Result<Captured> {
         let (capture, failure) = take();
-        let capture = capture.expect("a session has one until it ends");
+        let capture = capture.expect("a session has a capture until it ends");
         let work = match capture.recording {
             Recording::Embedded(operations) => Ok(CapturedWork::Embedded(operations)),
             Recording::Cuda(stream) => stream.end().map(CapturedWork::Cuda),
@@ -131,7 +131,7 @@ pub(super) fn with_recording<T>(
     act: impl FnOnce(PoolId, &mut Recording) -> T,
 ) -> Result<(Device, T)> {
     CAPTURE.with_borrow_mut(|capture| {
-        let capture = capture.as_mut().expect("operations are recorded in one");
+        let capture = capture.as_mut().expect("a capture is active");
         let (device, pool) = (capture.pool.device(), capture.pool.id());
         for operand in reads.iter().chain(writes) {
             if operand.storage.device() != device {

@@ -87,7 +87,7 @@ impl RandomKernels for Recorder {
     fn random(&self, _: Distribution, _seed: u64, _out: Operand<'_>) -> Result<()> {
         refuse(
             "a draw of random numbers",
-            "each replay would draw the same; draw before the capture, or into an input",
+            "each replay would draw the same numbers; draw before the capture, or into an input",
         )
     }
 }
@@ -247,8 +247,8 @@ impl OptimizerKernels for Recorder {
     fn adam(&self, _step: AdamStep, _parameters: &[AdamParameter<'_>]) -> Result<()> {
         refuse(
             "a step of Adam",
-            "its bias correction is computed on the host, anew at each step; capture the forward \
-             and backward pass without it, or use Sgd",
+            "its bias correction is computed on the host, anew at each step; capture only the \
+             forward and backward passes, or use Sgd",
         )
     }
 }

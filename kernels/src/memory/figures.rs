@@ -62,7 +62,11 @@ pub fn snapshot(device: &Device) -> Snapshot {
 /// segments are freed nevertheless. Also returns an error in a capture of the device, where nothing
 /// is freed.
 pub fn empty_cache(device: &Device) -> Result<()> {
-    capturing::forbid(device.id(), "emptying the cache", "do it before or after")?;
+    capturing::forbid(
+        device.id(),
+        "emptying the cache",
+        "do it before or after the capture",
+    )?;
     device.allocator().lock().empty()
 }
 

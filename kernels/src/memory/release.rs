@@ -105,7 +105,7 @@ impl fmt::Display for Released {
             )?;
             for block in used {
                 let requested = Bytes(block.requested_size);
-                writeln!(out, "  {:#x}  {requested} asked for", block.address)?;
+                writeln!(out, "  {:#x}  {requested} requested", block.address)?;
             }
         }
         Ok(())

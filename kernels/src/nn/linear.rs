@@ -27,7 +27,7 @@ impl Linear {
         if inputs == 0 {
             return Err(Error::Argument {
                 operation: "Linear::new",
-                detail: "a layer needs at least one input, because its weights are drawn from within ±1/√inputs".into(),
+                detail: "a layer needs at least one input, because its weights are drawn from the range ±1/√inputs".into(),
             });
         }
         let bound = 1.0 / (inputs as f32).sqrt();

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 super::leak::planted! {
-    "early_return", "an error leaves the function before the tensor is freed",
+    "early_return", "an error makes the function return before it frees the tensor",
     Caching, "block", ["skipped": 1 of 40_448], super::leak::SMALL_SEGMENT
 }
 

@@ -9,7 +9,7 @@ use crate::tensor::Tensor;
 
 super::leak::planted! {
     "graph_output",
-    "a graph's output is kept when the graph is gone, and with it a segment of its private pool",
+    "a graph's output outlives the graph and keeps a segment of the graph's private pool",
     Caching, "block", ["output": 1 of 4096], super::leak::SMALL_SEGMENT
 }
 

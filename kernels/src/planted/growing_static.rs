@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 super::leak::planted! {
-    "growing_static", "a static cache gets an entry at each call and loses none",
+    "growing_static", "a static cache gains an entry with each call and never loses one",
     Caching, "block", ["entry": 1 of 4096], super::leak::SMALL_SEGMENT
 }
 

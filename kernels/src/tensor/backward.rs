@@ -63,15 +63,15 @@ impl Tensor {
         if self.numel() != 1 {
             return Err(Error::Gradient {
                 detail: format!(
-                    "begins at a tensor with one element, not at shape {:?}; reduce it with sum or \
-                     mean",
+                    "must begin at a tensor with one element, but this one has the shape {:?}; \
+                     reduce it with sum or mean",
                     self.shape()
                 ),
             });
         }
         if !self.requires_grad() {
             return Err(Error::Gradient {
-                detail: "the tensor does not depend on any that requires gradients".into(),
+                detail: "the tensor does not depend on any tensor that requires gradients".into(),
             });
         }
         let start = Array::full(self.shape(), 1.0, self.device())?;

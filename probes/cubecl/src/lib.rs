@@ -15,7 +15,7 @@
 //!
 //! - For each device, cubecl has its own thread, which does all the work and makes all driver
 //!   calls. If this thread were started inside a test, that test would own whatever the thread
-//!   allocates for the rest of the process. So the probe starts it before the first test begins.
+//!   allocates for the rest of its life. So the probe starts it before the first test begins.
 //! - Each thread that computes has its own stream with its own pools, and the client reads and
 //!   empties only the pools of the calling thread. The probe is not called on the test's thread, so
 //!   all threads must share one stream.

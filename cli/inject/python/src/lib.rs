@@ -52,7 +52,7 @@ impl fmt::Display for Version {
 pub struct Unsupported {
     /// Its release.
     pub version: Version,
-    /// Why it is not supported: `has a layout that this release does not support`.
+    /// Why it is not supported: `is built without the GIL`.
     why: &'static str,
 }
 
@@ -78,8 +78,9 @@ pub fn before_shutdown(then: fn()) {
     shutdown::before(then);
 }
 
-/// Makes all later backtraces contain the lines of this process's Python, and returns its release,
-/// or `None` if no Python is loaded. It can be called again once Python may have been loaded.
+/// Adds the Python lines of this process to all later backtraces, and returns the release of
+/// Python, or `None` if no Python is loaded. It can be called again once Python may have been
+/// loaded.
 ///
 /// # Errors
 ///

@@ -40,11 +40,11 @@ fn read(words: &mut [usize]) -> usize {
     let types = &interpreter.types;
     let layout = interpreter.layout;
     if interpreter.is_the_program && is_main_thread() {
-        // SAFETY: the thread's state is that of the calling thread, so its frames do not change
-        // during the walk, and the objects that they refer to live as long as they do; their layout
-        // is that of this release. When Python shuts down, it frees the states of all threads but
-        // the one that shuts it down. That is this thread, because the program is Python itself and
-        // this is its main thread.
+        // SAFETY: the state is that of the calling thread, so the thread's frames do not change
+        // during the walk, and the objects that the frames refer to live as long as the frames. The
+        // layout is that of this release. When Python shuts down, it frees the states of all
+        // threads except the one that shuts it down, which is this thread, because the program is
+        // Python itself and this is its main thread.
         let memory = unsafe { Direct::new() };
         frames::read(&memory, layout, types, thread, words)
     } else {

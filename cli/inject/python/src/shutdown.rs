@@ -43,8 +43,8 @@ pub(crate) fn before(then: fn()) {
     }
     if let Some(add) = function(c"Py_AddPendingCall") {
         type Add = unsafe extern "C" fn(extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
-        // SAFETY: the signature is the documented one. It may be called from any thread, with or without the
-        // interpreter's lock, which the driver's caller may have released.
+        // SAFETY: the signature is the documented one. The function may be called from any thread,
+        // with or without the interpreter's lock, which the driver's caller may have released.
         unsafe { mem::transmute::<*mut c_void, Add>(add)(register, ptr::null_mut()) };
     }
 }
@@ -79,7 +79,7 @@ fn try_to_register() -> Option<()> {
     );
     // SAFETY: the signatures are the documented ones, and this thread holds the interpreter's lock.
     // `Py_DecRef` accepts null. For all other functions, null is checked first. `HANDLER` is
-    // static, as a function of Python that refers to it requires.
+    // static, because the Python function refers to it for as long as that function lives.
     unsafe {
         let import = mem::transmute::<*mut c_void, Import>(import);
         let new_function = mem::transmute::<*mut c_void, NewFunction>(new_function);

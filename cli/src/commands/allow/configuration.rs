@@ -68,8 +68,8 @@ impl Configuration {
     }
 
     /// Raises limits that were too low for findings of `run`, in the entries that decide about these
-    /// findings. Returns the number of entries that it changed. A later entry for the same
-    /// findings would have no effect.
+    /// findings. Returns the number of changed entries. A new entry for the same findings would
+    /// come after these entries and have no effect.
     fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
         let tables = document
             .get_mut("allow")

@@ -76,7 +76,8 @@ pub(super) fn merge(
         entry.insert("reason", value(reason));
         let above = std::mem::take(&mut above);
         entry.decor_mut().set_prefix(above + &comment(site));
-        // After all other tables, whichever they are: a comment above must not change its place.
+        // The entry comes after all other tables, so that a comment from the end of the file, which
+        // is now above this entry, keeps its place.
         entry.set_position(Some(isize::MAX));
         entries.push(entry);
         merged.added += 1;
@@ -205,7 +206,7 @@ fn comment(site: &LeakingSite) -> String {
     let (left, described) = &site.worst;
     let what = match (left.count, left.bytes) == (bounds.count, bounds.bytes) {
         true => described.clone(),
-        // These figures also include the other findings of the site, and those of other tests.
+        // These figures also include the site's other findings and the findings of other tests.
         false => figures(bounds, site.noun),
     };
     let lines = [

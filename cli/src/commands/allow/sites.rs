@@ -15,12 +15,12 @@ pub(super) struct Exceeded<'a> {
     /// For each such entry of the file, by its index, the largest amount that one test leaves of
     /// the resources that the entry matches.
     pub(super) in_file: BTreeMap<usize, (Left, Noun)>,
-    /// Where the others were written at the time of the run.
+    /// The places of the other entries at the time of the run.
     pub(super) others: BTreeSet<&'a str>,
 }
 
-/// Returns the entries whose limits were too low. Of `entries`, which are those of the file that
-/// reports call `shown`, each is the one that decides about a finding now: its line may have
+/// Returns the entries whose limits were too low. `entries` are those of the file that reports call
+/// `shown`. The entry for a finding is looked up in `entries` again, because its line may have
 /// changed since the run.
 pub(super) fn exceeded<'a>(run: &'a Run, shown: &str, entries: &[Suppression]) -> Exceeded<'a> {
     let mut exceeded = Exceeded::default();
@@ -142,7 +142,7 @@ pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
 /// Returns the call sites with leaks, by test.
 fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     let mut sites: BTreeMap<(SiteKey, String), LeakingSite> = BTreeMap::new();
-    // Where a leak is expected, one that is allowed would be missing.
+    // In a test that expects leaks, a leak that an entry allows would no longer count as expected.
     for report in run
         .reports()
         .filter(|it| it.status != CheckStatus::Unexpected)

@@ -5,9 +5,9 @@
 //! program and runs each one alone, and a test that leaves something fails. A test under
 //! `#[gpu_leak_check]` checks itself.
 //!
-//! A program that contains the harness watches itself: only that copy gets the reports of
-//! allocators that use `gpu-leak-hooks`. Other programs are watched by the library that is
-//! preloaded into them.
+//! A program that contains the harness watches itself, because only its own copy of the harness
+//! gets the reports of allocators that use `gpu-leak-hooks`. Other programs are watched by the
+//! library that is preloaded into them.
 
 mod runner;
 mod test_program;

@@ -72,7 +72,8 @@ fn configured() -> ExitResult<Option<String>> {
                 return Err(Failure::usage(format!(
                     "cargo cannot replace the runner in {shown}, as `--every-test` requires, \
                      because it is a string: write it as an array, such as runner = [\"sudo\", \
-                     \"-E\"]. It will not be used, because `--every-test` starts each test itself"
+                     \"-E\"]. This runner will not be used, because `--every-test` starts each test \
+                     itself"
                 )));
             }
             if key == TARGET || key.starts_with("cfg(") {

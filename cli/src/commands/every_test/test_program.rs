@@ -171,7 +171,8 @@ impl<'a> TestProgram<'a> {
         let number = child.id();
         let output = output_of(child, || {
             say(format_args!(
-                "note: {test} left a process that keeps its output open; it is not waited for"
+                "note: {test} left a process that keeps the test's output open; the command does not \
+                 wait for that process"
             ));
         });
         let output = output.map_err(|why| why.to_string())?;
@@ -179,8 +180,8 @@ impl<'a> TestProgram<'a> {
     }
 }
 
-/// Waits for the end of `child` and returns its output. A process that it leaves may keep the pipes
-/// open for any time: then calls `is_open`, and returns the output until then.
+/// Waits for the end of `child` and returns its output. A process that `child` leaves running may
+/// keep the pipes open indefinitely. In that case, calls `is_open` and returns the output so far.
 fn output_of(mut child: Child, is_open: impl FnOnce()) -> io::Result<Output> {
     let (sender, receiver) = mpsc::channel();
     let stdout = child
@@ -244,7 +245,7 @@ fn target_in(directory: &Path, program: &str) -> Option<String> {
 }
 
 /// Returns the program's arguments that are passed to each test's process: those that control how
-/// output is shown. The others select tests, which has already been done, or concern several tests.
+/// output is shown. The others concern several tests, or select tests, which has already been done.
 fn output_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     let mut passed = Vec::new();
     let mut rest = arguments.iter();
@@ -286,9 +287,9 @@ fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
 }
 
 /// Returns the tests and benchmarks in a list in libtest's format, or `None` if the list has another
-/// format. libtest ends it with their numbers, and runs a benchmark once if it is named like a test.
-/// Other harnesses list only names: then nothing is known about benchmarks, and a program that lists
-/// nothing may be one that does not know the option.
+/// format. libtest ends the list with the numbers of both, and runs a benchmark that is selected by
+/// name once, as it runs a test. Other harnesses list only names. In that case, nothing is known
+/// about benchmarks, and a program that lists nothing may not know the option.
 fn names(listed: &str) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let mut has_benchmarks = false;

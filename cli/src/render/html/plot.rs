@@ -2,7 +2,7 @@
 //!
 //! No plotting crate is used. Such crates write colours into the picture, while these curves follow
 //! the page's theme. For screen readers, a picture also needs a title, a description and a table of
-//! its numbers. All that remains is drawing steps.
+//! its numbers. All that remains is to draw curves made of steps.
 
 mod axes;
 mod moments;

@@ -88,7 +88,7 @@ const LIBRARIES: &[KnownLibrary] = &[
     // https://docs.nvidia.com/cuda/cublas/#cublasltdestroy
     row("cuBLASLt", Role::Nvidia, &["cublasLt"], &["cublasLt"]).keeps(
         "cuBLASLt keeps it until cublasLtDestroy: drop the handle before the test ends, or create \
-         it once for the process",
+         it once per process",
     ),
     // https://docs.nvidia.com/cuda/cublas/#cublassetworkspace,
     // https://docs.nvidia.com/cuda/cublas/#cublascreate; measured on an H200, CUDA 13.0, 2026-11-20
@@ -100,14 +100,13 @@ const LIBRARIES: &[KnownLibrary] = &[
         .keeps_in(
             "cublasCreate",
             "cublasCreate allocates a workspace (64 MiB on an H200), and cuBLAS keeps it until \
-             cublasDestroy: drop the handle before the test ends, or create it once for the \
-             process",
+             cublasDestroy: drop the handle before the test ends, or create it once per process",
         ),
     // https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html
     row("cuDNN", Role::Nvidia, &["cudnn"], &["cudnn"]).keeps(
         "cuDNN keeps it until cudnnDestroy or, if it belongs to a plan, until the plan's \
-         descriptor is destroyed: drop both before the test ends, or create them once for the \
-         process",
+         descriptor is destroyed: drop the handle and the plan before the test ends, or create \
+         them once per process",
     ),
     // https://docs.nvidia.com/cuda/cufft/#function-cufftdestroy
     row("cuFFT", Role::Nvidia, &["cufft", "cufftw"], &["cufft"]).keeps(
@@ -117,8 +116,8 @@ const LIBRARIES: &[KnownLibrary] = &[
     row("cuFile", Role::Nvidia, &["cufile"], &["cuFile"]),
     // https://docs.nvidia.com/cuda/curand/group__HOST.html
     row("cuRAND", Role::Nvidia, &["curand"], &["curand"]).keeps(
-        "a generator keeps its state until curandDestroyGenerator: drop it before the test ends, \
-         or create it once for the process",
+        "a generator keeps its state until curandDestroyGenerator: drop the generator before the \
+         test ends, or create it once per process",
     ),
     // https://docs.nvidia.com/cuda/cusolver/#cusolverdndestroy
     row(
@@ -129,13 +128,13 @@ const LIBRARIES: &[KnownLibrary] = &[
     )
     .keeps(
         "cuSOLVER keeps it until the handle is destroyed (cusolverDnDestroy, cusolverSpDestroy): \
-         drop the handle before the test ends, or create it once for the process",
+         drop the handle before the test ends, or create it once per process",
     ),
     row("cuSPARSELt", Role::Nvidia, &["cusparseLt"], &["cusparseLt"]),
     // https://docs.nvidia.com/cuda/cusparse/#cusparsedestroy
     row("cuSPARSE", Role::Nvidia, &["cusparse"], &["cusparse"]).keeps(
         "cuSPARSE keeps it until cusparseDestroy: drop the handle before the test ends, or create \
-         it once for the process",
+         it once per process",
     ),
     // https://docs.nvidia.com/cuda/cutensor/latest/api/cutensor.html
     row(
@@ -146,7 +145,7 @@ const LIBRARIES: &[KnownLibrary] = &[
     )
     .keeps(
         "cuTENSOR keeps it until cutensorDestroy: drop the handle before the test ends, or create \
-         it once for the process",
+         it once per process",
     ),
     // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
     row("NCCL", Role::Nvidia, &["nccl"], &["nccl"]).keeps(
@@ -165,7 +164,7 @@ const LIBRARIES: &[KnownLibrary] = &[
     // https://docs.nvidia.com/cuda/nvjpeg/
     row("nvJPEG", Role::Nvidia, &["nvjpeg", "nvjpeg2k"], &["nvjpeg"]).keeps(
         "nvJPEG keeps it until nvjpegDestroy or, if it belongs to a state, until \
-         nvjpegJpegStateDestroy: destroy both before the test ends",
+         nvjpegJpegStateDestroy: destroy the handle and the state before the test ends",
     ),
     row("nvJitLink", Role::Nvidia, &["nvJitLink"], &["nvJitLink"]),
     row("NVRTC", Role::Nvidia, &["nvrtc"], &["nvrtc"]),

@@ -152,8 +152,8 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
     let other = names.find(is_other)?;
     is_running.then(|| {
         format!(
-            "allocated on the thread {other}, and threads of the test were still running when it ended; \
-             if several tests share a thread pool, start it in a function with \
+            "allocated on the thread {other}, and threads of the test were still running when the test \
+             ended; if several tests share a thread pool, start the pool in a function with \
              #[gpu_leak_check::warmup]"
         )
     })

@@ -189,8 +189,8 @@ fn an_impossible_event_is_reported_with_its_line() {
         (vec![stack(1), stack(1)], 3, "is a duplicate"),
         (vec![stack(1 << 30)], 2, "an invalid number"),
         (vec![stack(1 << 40)], 2, "stack: invalid value"),
-        (vec![json!({"record": 3})], 2, "it has no `record`"),
-        (vec![json!([1, 2])], 2, "it has no `record`"),
+        (vec![json!({"record": 3})], 2, "it has no field `record`"),
+        (vec![json!([1, 2])], 2, "it has no field `record`"),
         (vec![json!({"record": "event"})], 2, "event: missing field"),
     ] {
         let found = wrong(&lines);

@@ -71,7 +71,7 @@ pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildM
 fn names_a_test<E: de::Error>(pattern: &str) -> Result<(), E> {
     match pattern.is_empty() {
         true => Err(E::custom(
-            "an empty pattern matches no test: `*` matches every one",
+            "an empty pattern matches no test: `*` matches every test",
         )),
         false => Ok(()),
     }

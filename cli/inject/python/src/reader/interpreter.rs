@@ -40,11 +40,11 @@ impl Interpreter {
     }
 
     fn of_release(version: &Version) -> Result<Self, &'static str> {
-        const UNKNOWN: &str = "has a layout that this release does not support";
-        const CHANGED: &str = "does not have the layout of its release";
+        const UNKNOWN: &str = "has a layout that this release of gpu-leak-check does not support";
+        const CHANGED: &str = "does not have the usual layout of its release";
 
         if version.full.contains(['a', 'b']) {
-            return Err("is an early version, whose layout may still change");
+            return Err("is a pre-release, whose layout may still change");
         }
         let is_three = version.major == 3;
         let layout = layout::of(version.minor).filter(|_| is_three);
@@ -200,17 +200,17 @@ mod tests {
             (
                 8,
                 "3.8.20",
-                "has a layout that this release does not support",
+                "has a layout that this release of gpu-leak-check does not support",
             ),
             (
                 16,
                 "3.16.0",
-                "has a layout that this release does not support",
+                "has a layout that this release of gpu-leak-check does not support",
             ),
             (
                 14,
                 "3.14.0b1",
-                "is an early version, whose layout may still change",
+                "is a pre-release, whose layout may still change",
             ),
         ] {
             let version = Version {

@@ -96,7 +96,7 @@ impl Pattern {
         let kind = PatternKind::ALL.iter().find(|kind| kind.name() == word);
         let kind = kind.ok_or_else(|| {
             format!(
-                "a pattern must begin with one of {}: `fn:optim::Adam::*`",
+                "a pattern must begin with one of {}, as in `fn:optim::Adam::*`",
                 Self::words().join(", ")
             )
         })?;

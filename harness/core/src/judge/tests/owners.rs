@@ -178,7 +178,7 @@ fn a_thread_that_still_runs_may_belong_to_a_pool() {
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; each 0; when {first:1,last:1,of:3}; records [0]
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; each 0; when {first:2,last:2,of:3}; records [1]
-        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; each 0; notes [allocated on the thread rayon-0, and threads of the test were still running when it ended; if several tests share a thread pool, start it in a function with #[gpu_leak_check::warmup]]; when {first:3,last:3,of:3}; records [2]
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; each 0; notes [allocated on the thread rayon-0, and threads of the test were still running when the test ended; if several tests share a thread pool, start the pool in a function with #[gpu_leak_check::warmup]]; when {first:3,last:3,of:3}; records [2]
     ",
     );
     check.input.runs[0].threads_running = 0;
