@@ -418,10 +418,10 @@ mod tests {
         let leak_of = |test: &str, line| {
             let mut leak = sample::finding(FindingKind::Leaked, "train::helper", 1, 16);
             leak.site.frames[0].line = Some(line);
-            leak.site.frames[1].function = Some(format!("train::{test}::{{{{closure}}}}"));
+            leak.site.frames[1].function = Some(format!("train::{test}::{{{{closure}}}}").into());
             // The function that calls a test is not part of a finding's identity.
             leak.site.frames.push(Frame {
-                function: Some(format!("train::{test}")),
+                function: Some(format!("train::{test}").into()),
                 owner: Owner::User,
                 ..Frame::default()
             });

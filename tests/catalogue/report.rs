@@ -126,7 +126,7 @@ fn assert_true(finding: &Finding, row: &Row, story: &str) {
     let freed = freed.find(|it| it.what == PassageKind::Freed);
     if let Some(freed) = freed {
         let at = Location {
-            function: freed.frame.function.clone(),
+            function: freed.frame.function.as_deref().map(str::to_owned),
             line: None,
         };
         let is_true = row.frees.iter().any(|free| is_in(&at, row, free));
@@ -162,10 +162,11 @@ fn named(checked: &Checked, row: &Row) -> Named {
         let mut locations = locations(block);
         if let Some((frame, _)) = finding.shown_frames() {
             // The finding's own line is printed without its function.
-            let line = frame.file.zip(frame.line);
+            let file = frame.file.as_deref().map(str::to_owned);
+            let line = file.zip(frame.line);
             let itself = locations.iter_mut().find(|location| location.line == line);
             let itself = itself.expect("the finding's line is printed");
-            itself.function = frame.function;
+            itself.function = frame.function.as_deref().map(str::to_owned);
         }
         for location in locations.iter().take(MOST_LOCATIONS) {
             if location.line.as_ref() == Some(&mistake) {

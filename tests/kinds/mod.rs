@@ -175,8 +175,8 @@ fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
     let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
     let (file, line) = planted::line_of(row.mark());
     assert_eq!(
-        (user.file.as_ref(), user.line),
-        (Some(&file), Some(line)),
+        (user.file.as_deref(), user.line),
+        (Some(file.as_str()), Some(line)),
         "{story}"
     );
     finding

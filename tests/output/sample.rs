@@ -107,11 +107,11 @@ pub(crate) fn site() -> Site {
 
 pub(crate) fn frame(function: &str, file: &str, line: u32, column: u32) -> Frame {
     Frame {
-        function: Some(function.to_owned()),
-        file: Some(file.to_owned()),
+        function: Some(function.into()),
+        file: Some(file.into()),
         line: Some(line),
         column: Some(column),
-        module: Some("train-0123456789abcdef".to_owned()),
+        module: Some("train-0123456789abcdef".into()),
         owner: Owner::User,
         ..Frame::default()
     }

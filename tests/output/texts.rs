@@ -422,7 +422,7 @@ fn code_without_any_name_is_shown_by_library_and_offset() {
     let report = with(Finding {
         site: Site {
             frames: vec![Frame {
-                module: Some("libtorch_cuda.so".to_owned()),
+                module: Some("libtorch_cuda.so".into()),
                 offset: Some(0x12_34ab),
                 owner: Owner::Native,
                 ..Frame::default()

@@ -102,7 +102,7 @@ fn shorten(site: &mut Site) {
         .filter_map(|frame| frame.file.as_mut())
     {
         if let Some(at) = file.find("/registry/src/") {
-            file.drain(..at);
+            *file = file[at..].into();
         }
     }
 }

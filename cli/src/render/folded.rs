@@ -49,7 +49,7 @@ fn stack(test: &str, finding: &Finding) -> String {
 
 fn name(frame: &Frame) -> String {
     match (&frame.function, &frame.module) {
-        (Some(name), _) | (None, Some(name)) => name.clone(),
+        (Some(name), _) | (None, Some(name)) => name.to_string(),
         (None, None) => "unknown".to_owned(),
     }
 }

@@ -153,8 +153,8 @@ pub(crate) fn finding(kind: FindingKind, function: &str, count: u64, each: u64) 
 
 fn frame(function: &str, file: &str, line: u32) -> Frame {
     Frame {
-        function: Some(function.to_owned()),
-        file: Some(file.to_owned()),
+        function: Some(function.into()),
+        file: Some(file.into()),
         line: Some(line),
         column: Some(22),
         owner: Owner::User,
@@ -188,7 +188,7 @@ pub(crate) fn hostile() -> Run {
     let named = |name: &str| {
         let mut finding = finding(FindingKind::Leaked, name, 1, MIB);
         for frame in &mut finding.site.frames {
-            frame.file = Some(name.to_owned());
+            frame.file = Some(name.into());
         }
         finding.allowed_by = Some(AllowedBy {
             owner: Some(name.to_owned()),

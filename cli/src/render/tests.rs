@@ -66,7 +66,7 @@ fn the_paths_of_annotations_are_relative_to_the_repository() {
     ];
     let reports = files.map(|file| {
         let mut leak = sample::finding(FindingKind::Leaked, "Adam::step", 1, MIB);
-        leak.site.frames[0].file = Some(file.to_owned());
+        leak.site.frames[0].file = Some(file.into());
         sample::with(file, &[leak])
     });
     let run = sample::run(reports.to_vec());
@@ -105,7 +105,7 @@ fn a_program_that_was_aborted_has_no_line_in_github() {
 fn all_formats_show_the_line_outside_a_wrapper() {
     let mut leak = sample::finding(FindingKind::Leaked, "gpu::allocate", 1, MIB);
     let mut of_api = leak.site.frames[0].clone();
-    of_api.function = Some("cuMemAlloc_v2".to_owned());
+    of_api.function = Some("cuMemAlloc_v2".into());
     leak.site.frames.insert(0, of_api);
     leak.site.user = Some(1);
     let run = sample::run(vec![sample::with("trains", &[leak])]);

@@ -114,10 +114,14 @@ fn each_entry_of_the_list_allows_what_it_is_about() {
     for (entry, (file, function, _)) in entries.iter().zip(&LIBRARIES) {
         let is_its = |finding: &&Finding| {
             let library = finding.site.library.as_ref();
-            let names = finding.site.frames.iter().map(|frame| &frame.function);
-            let entry = library.map(|library| &library.function);
+            let names = finding
+                .site
+                .frames
+                .iter()
+                .map(|frame| frame.function.as_deref());
+            let entry = library.map(|library| library.function.as_deref());
             let mut names = names.chain(entry);
-            names.any(|name| name.as_deref() == Some(*function))
+            names.any(|name| name == Some(*function))
         };
         let finding = findings.iter().find(is_its);
         let finding = finding.unwrap_or_else(|| panic!("{function}: {findings:?}"));

@@ -88,6 +88,6 @@ fn remove_what_is_this_machines(frame: &mut Frame) {
     if let Some(file) = &mut frame.file
         && let Some(at) = SHARED.iter().find_map(|directory| file.find(directory))
     {
-        file.drain(..at);
+        *file = file[at..].into();
     }
 }

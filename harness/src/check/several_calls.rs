@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -22,7 +23,7 @@ use crate::report::symbols;
 type Around<'a> = (&'a [usize], &'a [usize]);
 
 /// Identifies a function: its name, its file and its module.
-type FunctionKey = [Option<String>; 3];
+type FunctionKey = [Option<Arc<str>>; 3];
 
 /// A range of lines of a function.
 type LineRange = RangeInclusive<Option<u32>>;

@@ -1,6 +1,8 @@
 //! Fuzz targets for run files, backtraces and entries with arbitrary content (see
 //! [`crate::__fuzz`]).
 
+use std::sync::Arc;
+
 use super::check_report::{Finding, FindingKind, Frame, Language, Owner, Site};
 use super::text::{self, Rendering};
 use super::{Sources, Style, Summary, headline, run_file};
@@ -35,12 +37,7 @@ fn frame(line: &str) -> Frame {
         Some("native") => Owner::Native,
         _ => Owner::User,
     };
-    let mut part = || {
-        parts
-            .next()
-            .filter(|part| !part.is_empty())
-            .map(str::to_owned)
-    };
+    let mut part = || parts.next().filter(|part| !part.is_empty()).map(Arc::from);
     Frame {
         function: part(),
         file: part(),

@@ -76,8 +76,8 @@ mod tests {
 
     fn native(function: &str, module: &str) -> Frame {
         Frame {
-            function: Some(function.to_owned()),
-            module: Some(module.to_owned()),
+            function: Some(function.into()),
+            module: Some(module.into()),
             ..Frame::default()
         }
     }

@@ -108,8 +108,8 @@ pub(crate) fn are_own(addresses: &[u64], own_sources: &[&str]) -> bool {
 /// Returns the frame for a line of an interpreted program.
 fn of_line(line: &ScriptLine) -> Frame {
     Frame {
-        function: Some(line.function.clone()),
-        file: Some(line.file.clone()),
+        function: Some(line.function.as_str().into()),
+        file: Some(line.file.as_str().into()),
         line: line.line,
         column: line.column,
         owner: owner::of_python(&line.file),
@@ -129,7 +129,10 @@ fn shown(frame: &Frame, own_sources: &[&str], workspace: &Workspace) -> Frame {
         if frame.owner == Owner::User && is_own(file, own_sources) {
             frame.owner = Owner::Dependency;
         }
-        *file = workspace.relative(file).to_owned();
+        let relative = workspace.relative(file);
+        if relative.len() != file.len() {
+            *file = relative.into();
+        }
     }
     frame
 }
@@ -193,7 +196,7 @@ fn look_up(
     debug_info: &mut DebugInfo,
 ) -> Vec<Frame> {
     let nameless = Frame {
-        module: module.map(|module| module.name().to_owned()),
+        module: module.map(|module| module.name().into()),
         offset: module.map(|module| module.offset(call) as u64),
         owner: owner::owner(module, &Symbol::default()),
         ..Frame::default()
@@ -204,7 +207,7 @@ fn look_up(
         let function = is_there.then(|| loader::exported(call)).flatten();
         return vec![Frame {
             offset: nameless.offset.filter(|_| function.is_none()),
-            function,
+            function: function.map(Arc::from),
             ..nameless
         }];
     }
@@ -216,8 +219,10 @@ fn look_up(
         owner: owner::owner(module, &symbol),
         offset: nameless.offset.filter(|_| symbol.function.is_none()),
         module: nameless.module.clone(),
-        function: symbol.function.map(cpp_names::demangled),
-        file: symbol.file,
+        function: symbol
+            .function
+            .map(|name| cpp_names::demangled(name).into()),
+        file: symbol.file.map(Arc::from),
         line: symbol.line,
         column: symbol.column,
         ..Frame::default()

@@ -1,6 +1,7 @@
 //! Renders a report as text for people.
 
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
 use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
 use super::escape;
@@ -129,7 +130,7 @@ fn write(report: &Report, how: &Rendering, out: &mut Screen) -> fmt::Result {
 }
 
 /// Returns the file that contains all of these findings; `None` if they are in different files.
-fn only_file(findings: &[&Finding]) -> Option<String> {
+fn only_file(findings: &[&Finding]) -> Option<Arc<str>> {
     let mut files = findings.iter().map(|it| it.shown_frames()?.0.file);
     let first = files.next()?;
     files.all(|file| file == first).then_some(first)?

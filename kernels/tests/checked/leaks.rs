@@ -152,7 +152,7 @@ fn check(planted: &Planted, device: &str) {
             let kind = kind.as_str().map(str::to_owned);
             assert!(finding.confirmed.is_some(), "{story}");
             (
-                user.file.clone(),
+                user.file.as_deref().map(str::to_owned),
                 user.line,
                 finding.count,
                 finding.bytes,

@@ -110,9 +110,11 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     if !can_be_allowed || finding.budget.is_some() || site.fingerprint.is_empty() {
         return None;
     }
-    let function = site.user_frame().and_then(|frame| frame.function.clone());
+    let function = site
+        .user_frame()
+        .and_then(|frame| frame.function.as_deref());
     Some(match function {
-        Some(function) => ("at", function),
+        Some(function) => ("at", function.to_owned()),
         None => ("fingerprint", site.fingerprint.clone()),
     })
 }

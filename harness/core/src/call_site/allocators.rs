@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn name_in(owner: Owner, function: &str, file: &str, module: &str) -> Option<&'static str> {
-        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let text = |text: &str| (!text.is_empty()).then(|| text.into());
         let frame = Frame {
             function: text(function),
             file: text(file),

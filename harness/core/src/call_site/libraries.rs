@@ -247,14 +247,14 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
     let (entry, holder) = inner[same - 1];
     let caller = inner.get(same).map(|(_, caller)| caller.name.to_owned());
     // A function with a path is left out, because it is an internal function of the library.
-    let is_internal = |name: &String| name.contains("::") || name.starts_with("_Z");
-    let function = entry.function.clone().filter(|name| !is_internal(name));
-    let known = holder.known(function.as_deref().unwrap_or_default());
+    let is_internal = |name: &str| name.contains("::") || name.starts_with("_Z");
+    let function = entry.function.as_deref().filter(|name| !is_internal(name));
+    let known = holder.known(function.unwrap_or_default());
     Some(Library {
         name: holder.name.to_owned(),
         known: known.map(str::to_owned),
-        function,
-        file: entry.module.clone(),
+        function: function.map(str::to_owned),
+        file: entry.module.as_deref().map(str::to_owned),
         called_by: caller,
     })
 }
@@ -316,8 +316,8 @@ mod tests {
 
     fn of(frames: &[(Owner, &str, &str)]) -> Option<Library> {
         let frame = |(owner, module, function): &(Owner, &str, &str)| Frame {
-            module: (!module.is_empty()).then(|| (*module).to_owned()),
-            function: (!function.is_empty()).then(|| (*function).to_owned()),
+            module: (!module.is_empty()).then(|| (*module).into()),
+            function: (!function.is_empty()).then(|| (*function).into()),
             owner: *owner,
             ..Frame::default()
         };

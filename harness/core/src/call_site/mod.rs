@@ -32,11 +32,11 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
     frames.drain(..capture(&frames));
     // If a checked block runs inside a test, the harness is also among the outer callers.
     frames.retain(|frame| frame.owner != Owner::Harness);
-    for function in frames
+    let functions = frames
         .iter_mut()
-        .filter_map(|frame| frame.function.as_mut())
-    {
-        *function = as_written(function);
+        .filter_map(|frame| frame.function.as_mut());
+    for function in functions.filter(|it| it.contains(EXPANSION)) {
+        *function = as_written(function).into();
     }
     frames
 }
@@ -141,13 +141,13 @@ fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
     }
     match frame.owner {
         Owner::Std | Owner::Harness => true,
-        Owner::Native => match &frame.function {
+        Owner::Native => match frame.function.as_deref() {
             // In a Rust program, this C function only calls std. In other programs, it is user code.
-            Some(function) if function == "main" => inside
+            Some("main") => inside
                 .and_then(|inside| inside.function.as_deref())
                 .is_some_and(|inside| inside.contains("lang_start")),
             Some(function) => matches!(
-                function.as_str(),
+                function,
                 "start_thread"
                     | "clone"
                     | "clone3"
@@ -190,12 +190,16 @@ fn user(frames: &[Frame]) -> Option<usize> {
 /// Python are left out, because they change with every release.
 fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     let lasting = frames.iter().filter(|frame| frame.owner != Owner::Std);
-    let names = lasting.map(|frame| match (&frame.function, &frame.module) {
-        (Some(function), _) if frame.language == Language::Python => python_name(frame, function),
-        (Some(function), _) => bare_name(function).into(),
-        (None, Some(module)) => module.into(),
-        (None, None) => "".into(),
-    });
+    let names = lasting.map(
+        |frame| match (frame.function.as_deref(), frame.module.as_deref()) {
+            (Some(function), _) if frame.language == Language::Python => {
+                python_name(frame, function)
+            }
+            (Some(function), _) => bare_name(function).into(),
+            (None, Some(module)) => module.into(),
+            (None, None) => "".into(),
+        },
+    );
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for name in std::iter::once(kind.name().into()).chain(names) {
         for byte in name.bytes().chain([0]) {

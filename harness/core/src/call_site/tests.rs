@@ -4,8 +4,8 @@ use crate::report::{Frame, Language, Owner};
 
 fn frame(owner: Owner, function: &str) -> Frame {
     Frame {
-        function: Some(function.to_owned()),
-        file: (owner == Owner::User).then(|| "src/lib.rs".to_owned()),
+        function: Some(function.into()),
+        file: (owner == Owner::User).then(|| "src/lib.rs".into()),
         owner,
         ..Frame::default()
     }
@@ -13,14 +13,14 @@ fn frame(owner: Owner, function: &str) -> Frame {
 
 fn nameless(owner: Owner, module: &str) -> Frame {
     Frame {
-        module: Some(module.to_owned()),
+        module: Some(module.into()),
         owner,
         ..Frame::default()
     }
 }
 
 fn kept(frames: &[Frame]) -> Vec<String> {
-    let name = |frame: Frame| frame.function.or(frame.module).unwrap();
+    let name = |frame: Frame| frame.function.or(frame.module).unwrap().to_string();
     trimmed(frames.to_vec()).into_iter().map(name).collect()
 }
 
@@ -37,7 +37,7 @@ fn bottom() -> Vec<Frame> {
 fn a_callbacks_stack_begins_behind_cudas_libraries() {
     let mut frames = vec![
         Frame {
-            file: Some("/registry/backtrace-0.3.77/src/backtrace/mod.rs".to_owned()),
+            file: Some("/registry/backtrace-0.3.77/src/backtrace/mod.rs".into()),
             ..frame(Owner::Dependency, "trace_unsynchronized")
         },
         frame(Owner::Harness, "gpu_leak_check::capture::unwind::stack"),
@@ -61,7 +61,7 @@ fn a_callbacks_stack_begins_behind_cudas_libraries() {
 #[test]
 fn code_that_the_program_loads_on_purpose_is_the_program_s() {
     let cuda = |module: &str, function: &str| Frame {
-        function: (!function.is_empty()).then(|| function.to_owned()),
+        function: (!function.is_empty()).then(|| function.into()),
         ..nameless(Owner::Cuda, module)
     };
     let is_cudas_own = |called_back: &[Frame]| {
@@ -250,8 +250,8 @@ fn a_fingerprint_tells_kinds_and_functions_apart() {
 
 fn python(owner: Owner, file: &str, function: &str) -> Frame {
     Frame {
-        function: Some(function.to_owned()),
-        file: Some(file.to_owned()),
+        function: Some(function.into()),
+        file: Some(file.into()),
         line: Some(3),
         owner,
         language: Language::Python,

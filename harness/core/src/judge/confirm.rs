@@ -9,6 +9,7 @@
 //! `deferred`. Neither fails a test by default.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::finding::{Found, confirmation, location, of_group, repeats};
 use super::group::{Class, Group, Tally};
@@ -196,7 +197,7 @@ fn beyond_confirmed(group: &Group, run: usize) -> Amount {
 /// Returns the amount that the second run left at lines where it freed what the first run had left,
 /// beyond the amount that the second run is confirmed to lose there.
 fn replaced(groups: &[&Group]) -> Amount {
-    type SourceLine<'a> = (Option<&'a (String, u32)>, Option<StackId>);
+    type SourceLine<'a> = (Option<&'a (Arc<str>, u32)>, Option<StackId>);
     let mut by_line: BTreeMap<SourceLine<'_>, [Amount; 2]> = BTreeMap::new();
     for group in groups {
         // Without a line, each call site counts separately.

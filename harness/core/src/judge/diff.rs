@@ -315,8 +315,8 @@ mod tests {
     /// first.
     fn called_by_set_up(inner: &[(&str, &str)]) -> Vec<Frame> {
         let frame = |(module, function): (&str, &str), owner| Frame {
-            module: Some(module.to_owned()),
-            function: Some(function.to_owned()),
+            module: Some(module.into()),
+            function: Some(function.into()),
             owner,
             ..Frame::default()
         };

@@ -1,6 +1,7 @@
 //! The resources that were left at one call site, by run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
@@ -121,7 +122,7 @@ pub(crate) struct Group {
     /// How many times each run allocated here.
     pub(crate) allocated: Vec<u64>,
     /// The user's line, if known.
-    pub(crate) line: Option<(String, u32)>,
+    pub(crate) line: Option<(Arc<str>, u32)>,
     /// The threads that allocated the leaked resources.
     pub(crate) threads: BTreeSet<ThreadNumber>,
     /// A thread outside every scope that allocated some of the resources.

@@ -11,6 +11,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -117,7 +118,7 @@ fn library_call(finding: &Finding) -> Option<(&str, &[Frame])> {
     Some((called.filter(|_| is_known)?, outer))
 }
 
-fn line_of(finding: &Finding) -> Option<(String, u32)> {
+fn line_of(finding: &Finding) -> Option<(Arc<str>, u32)> {
     let frame = finding.site.user_frame()?;
     Some((frame.file.clone()?, frame.line?))
 }
@@ -150,7 +151,7 @@ mod tests {
         finding.count = records.len() as u64;
         let frame = |owner, file: &str| Frame {
             owner,
-            file: Some(file.to_owned()),
+            file: Some(file.into()),
             line: Some(line),
             ..Frame::default()
         };
@@ -200,7 +201,7 @@ mod tests {
         let mut found = opened("wgpu-core");
         let mut pool = leaked(Kind::CommandPool, 30, "wgpu-core", &[5]);
         let mut of_hal = pool.finding.site.frames[0].clone();
-        of_hal.file = Some("/registry/src/index/wgpu-hal-30.0.1/src/vulkan/device.rs".to_owned());
+        of_hal.file = Some("/registry/src/index/wgpu-hal-30.0.1/src/vulkan/device.rs".into());
         pool.finding.site.frames.insert(0, of_hal);
         pool.finding.site.user = Some(2);
         found.push(pool);
@@ -240,7 +241,7 @@ mod tests {
     fn created(kind: Kind, function: &str, count: u64, bytes: u64) -> Found {
         let records: Vec<u64> = (0..count).collect();
         let mut found = leaked(kind, 10, "cudarc", &records);
-        found.finding.site.frames[0].function = Some(function.to_owned());
+        found.finding.site.frames[0].function = Some(function.into());
         found.finding.bytes = bytes;
         found
     }

@@ -105,8 +105,8 @@ mod tests {
         finding.resource = Some(resource);
         finding.site.frames = vec![Frame {
             owner: Owner::Dependency,
-            file: Some(format!("/registry/src/index/{file}")),
-            function: Some(function.to_owned()),
+            file: Some(format!("/registry/src/index/{file}").into()),
+            function: Some(function.into()),
             ..Frame::default()
         }];
         Found::sum(finding)

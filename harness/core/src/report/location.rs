@@ -300,8 +300,8 @@ mod tests {
     #[test]
     fn a_closure_is_distinguished_from_recursion_of_its_function() {
         let frame = |function: &str, line| Frame {
-            function: Some(function.to_owned()),
-            file: Some("src/app.rs".to_owned()),
+            function: Some(function.into()),
+            file: Some("src/app.rs".into()),
             line: Some(line),
             owner: Owner::User,
             ..Frame::default()
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn without_line_tables_the_functions_that_are_known_are_the_callers() {
         let frame = |function: Option<&str>, owner| Frame {
-            function: function.map(str::to_owned),
+            function: function.map(Into::into),
             owner,
             ..Frame::default()
         };
@@ -356,8 +356,8 @@ mod tests {
     #[test]
     fn only_a_function_of_rust_is_the_test() {
         let frame = |file: Option<&str>, owner| Frame {
-            function: Some("Trainer::train".to_owned()),
-            file: file.map(str::to_owned),
+            function: Some("Trainer::train".into()),
+            file: file.map(Into::into),
             owner,
             ..Frame::default()
         };
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn lines_are_missed_only_in_the_program_itself() {
         let frame = |module: &str, line| Frame {
-            module: Some(module.to_owned()),
+            module: Some(module.into()),
             line,
             owner: Owner::Native,
             ..Frame::default()

@@ -1,5 +1,7 @@
 //! The call sites of a program.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// A call site: a distinct trimmed backtrace.
@@ -35,20 +37,21 @@ pub struct Library {
 }
 
 /// One frame of a stack.
+// Its names are shared, because each frame is copied many times before it is reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Frame {
     /// The demangled name of the function, without its hash.
-    pub function: Option<String>,
+    pub function: Option<Arc<str>>,
     /// The path of the file, relative to the workspace if the file is inside it. Otherwise, the
     /// path in the debug information.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// The line, counted from 1.
     pub line: Option<u32>,
     /// The column, counted in bytes from 1, as compilers do.
     pub column: Option<u32>,
     /// The library or the program: `libcublas.so.13`.
-    pub module: Option<String>,
+    pub module: Option<Arc<str>>,
     /// The offset in the module, for a frame without a name.
     pub offset: Option<u64>,
     /// The owner of the code.

@@ -66,8 +66,8 @@ mod tests {
     /// makes a call, instead of the function itself.
     fn is_a_wrapper(function: &str) -> bool {
         let frame = |function: &str, file: &str| Frame {
-            function: Some(function.to_owned()),
-            file: Some(file.to_owned()),
+            function: Some(function.into()),
+            file: Some(file.into()),
             line: Some(1),
             owner: Owner::User,
             ..Frame::default()

@@ -65,7 +65,7 @@ fn tests_with_findings_and_those_without_an_end_are_named() {
 fn a_first_use_is_named_with_its_test_and_its_line() {
     let kept = |kind| {
         let frame = Frame {
-            file: Some("src/table.rs".to_owned()),
+            file: Some("src/table.rs".into()),
             line: Some(12),
             ..Frame::default()
         };

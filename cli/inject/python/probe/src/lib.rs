@@ -11,6 +11,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::ptr;
 use std::slice;
+use std::sync::Arc;
 use std::time::Instant;
 
 use gpu_leak_check::__bench;
@@ -46,7 +47,7 @@ pub unsafe extern "C" fn probe_stack(to: *mut c_char, room: usize) -> usize {
     let mut lines = String::new();
     for frame in &site.frames {
         let number = |number: Option<u32>| number.map_or_else(String::new, |it| it.to_string());
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let text = |text: &Option<Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
         let _ = writeln!(
             lines,
             "{}\t{}\t{}\t{}\t{:?}\t{}\t{:?}",

@@ -45,8 +45,8 @@ mod tests {
 
     fn inlined(function: &str, file: &str) -> Frame {
         Frame {
-            function: Some(function.to_owned()),
-            file: Some(file.to_owned()),
+            function: Some(function.into()),
+            file: Some(file.into()),
             ..Frame::default()
         }
     }

@@ -108,7 +108,7 @@ impl Pattern {
 
     fn matches(&self, site: &Site) -> bool {
         let pattern = WildMatch::new(&self.text);
-        let any = |of: fn(&Frame) -> Option<&String>| {
+        let any = |of: fn(&Frame) -> Option<&str>| {
             let mut names = site.frames.iter().filter_map(of);
             names.any(|name| pattern.matches(name))
         };
@@ -119,14 +119,14 @@ impl Pattern {
                 name.is_some_and(|name| pattern.matches(name)) || is_inlined(frame)
             }),
             PatternKind::Function => {
-                any(|frame| frame.function.as_ref()) || site.frames.iter().any(is_inlined)
+                any(|frame| frame.function.as_deref()) || site.frames.iter().any(is_inlined)
             }
-            PatternKind::File => any(|frame| frame.file.as_ref()),
+            PatternKind::File => any(|frame| frame.file.as_deref()),
             PatternKind::Library => {
                 let library = site.library.iter();
                 let names = library.flat_map(|it| [Some(&it.name), it.file.as_ref()]);
                 names.flatten().any(|name| pattern.matches(name))
-                    || any(|frame| frame.module.as_ref())
+                    || any(|frame| frame.module.as_deref())
             }
             PatternKind::Allocator => {
                 let found = allocators::of(&site.frames);

@@ -58,8 +58,8 @@ pub(super) fn rounds(rounds: u32) -> Body {
 /// Returns a frame of the program. The frame at line 10, for example, is in the function `step10`.
 pub(super) fn frame(line: u32) -> Frame {
     Frame {
-        function: Some(format!("app::step{line}")),
-        file: Some("src/app.rs".to_owned()),
+        function: Some(format!("app::step{line}").into()),
+        file: Some("src/app.rs".into()),
         line: Some(line),
         ..Frame::default()
     }
@@ -68,8 +68,8 @@ pub(super) fn frame(line: u32) -> Frame {
 /// Returns a frame of a library without source lines.
 pub(super) fn library(module: &str, function: &str, owner: Owner) -> Frame {
     Frame {
-        function: Some(function.to_owned()),
-        module: Some(module.to_owned()),
+        function: Some(function.into()),
+        module: Some(module.into()),
         owner,
         ..Frame::default()
     }

@@ -323,7 +323,7 @@ fn the_advice_names_the_innermost_function_that_frees_nothing_else() {
     use crate::judge::FreedAt;
     let mut check = check();
     let mut closure = frame(55);
-    closure.function = Some("app::step55::{{closure}}".to_owned());
+    closure.function = Some("app::step55::{{closure}}".into());
     let outer = [frame(50), closure, frame(60), frame(80)];
     check.stack(10, &[&[frame(10)], &outer[..]].concat());
     check.stack(11, &[&[frame(11)], &outer[..]].concat());

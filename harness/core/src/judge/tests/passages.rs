@@ -8,7 +8,7 @@ use crate::report::{Finding, Frame};
 
 fn at(function: &str, line: u32) -> Frame {
     Frame {
-        function: Some(format!("app::{function}")),
+        function: Some(format!("app::{function}").into()),
         ..frame(line)
     }
 }
@@ -16,7 +16,7 @@ fn at(function: &str, line: u32) -> Frame {
 /// Returns a frame of a function that wraps a call, in a separate file.
 fn wrapper(line: u32) -> Frame {
     Frame {
-        file: Some("src/driver.rs".to_owned()),
+        file: Some("src/driver.rs".into()),
         ..at("wrapper", line)
     }
 }
@@ -86,7 +86,7 @@ fn a_long_function_is_shown_at_the_call_that_led_to_the_leak_and_at_the_free() {
 #[test]
 fn the_test_is_shown_only_if_it_allocates_itself() {
     let test = |line| Frame {
-        function: Some("app::tests::it".to_owned()),
+        function: Some("app::tests::it".into()),
         ..frame(line)
     };
     let by_another = shown_beside_a_free(&[

@@ -97,7 +97,7 @@ fn freed_objects_of_the_same_line_are_reported_with_their_callers() {
 fn freed_objects_of_the_function_are_reported_if_the_line_has_none() {
     let at = |function: &str, line| {
         let mut frame = frame(line);
-        frame.function = Some(function.to_owned());
+        frame.function = Some(function.into());
         frame
     };
     let stacks = |check: &mut Body| {
@@ -165,7 +165,7 @@ fn another_kind_on_the_same_line_is_a_companion_and_the_same_kind_is_a_sibling()
 fn a_function_that_only_the_test_shares_has_no_companions() {
     let test = || {
         let mut frame = frame(90);
-        frame.function = Some("app::tests::it".to_owned());
+        frame.function = Some("app::tests::it".into());
         frame
     };
     let stacks = |check: &mut Body| {
@@ -217,7 +217,7 @@ fn the_order_on_a_line_shows_which_one_was_forgotten() {
 fn the_order_names_the_functions_that_differ() {
     let at = |function: &str, line| {
         let mut frame = frame(line);
-        frame.function = Some(function.to_owned());
+        frame.function = Some(function.into());
         frame
     };
     let stacks = |check: &mut Body| {

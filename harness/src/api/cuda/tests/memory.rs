@@ -99,9 +99,9 @@ fn a_record_knows_its_thread_its_scope_and_its_line() {
         let frames = symbols::frames(ledger::live().stacks().frames(caller.stack), &[]);
         let names: Vec<_> = frames
             .iter()
-            .filter_map(|it| it.function.as_ref())
+            .filter_map(|it| it.function.as_deref())
             .collect();
-        let line = |name: &&String| name.contains("the_line_that_takes_it");
+        let line = |name: &&str| name.contains("the_line_that_takes_it");
         assert!(names.iter().any(line), "{names:#?}");
     });
 }
