@@ -4,7 +4,7 @@ use gpu_leak_interpose::{
     MissedCalls, WatchedFunction, bindings_past_us, libraries_elsewhere, missed_calls,
 };
 
-use super::start::{Reach, reach};
+use super::{Reach, reach};
 use super::{cuda, vulkan, wrapper};
 use crate::device::{contexts, driver};
 use crate::exit;

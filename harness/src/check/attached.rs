@@ -22,7 +22,7 @@ use rustc_hash::FxHashSet;
 use super::blind;
 use super::holders;
 use super::outcome;
-use super::process::listen::listen;
+use super::process::prepare::listen;
 use super::readings;
 use super::run::PeakLog;
 use super::scopes::open::{open_process, process};

@@ -5,17 +5,16 @@ use std::panic::resume_unwind;
 use std::process::ExitCode;
 
 use super::body::{self, End};
-use super::subject::subject_of;
+use super::naming::subject_of;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
 use crate::judge::{Subject, Untraced};
 use crate::ledger::Place;
 use crate::options::OnLeak;
-use crate::report::Code;
 pub(crate) use crate::report::check_report::Outcome;
 use crate::report::check_report::{CheckStatus, Finding, FindingKind, Report};
-use crate::report::headline;
 use crate::report::text::{self, Rendering};
+use crate::report::{Code, headline};
 use crate::sync::{Mutex, locked};
 
 /// The result of a check.

@@ -200,9 +200,9 @@ named! {
     }
 }
 
-/// Why a check has no result: a stable code for programs, and sentences for people. The sentences
-/// are in `judge/status.rs`, `judge/sums.rs` and, in the harness, mostly in `check/blind.rs`;
-/// CONTRIBUTING.md lists the other files.
+// The sentences are in `judge/status.rs`, `judge/sums.rs` and, in the harness, mostly in
+// `check/blind.rs`; CONTRIBUTING.md lists the other files.
+/// Why a check has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Reason {

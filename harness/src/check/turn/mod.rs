@@ -2,7 +2,6 @@
 
 pub(crate) mod child;
 pub(crate) mod concurrency;
-pub(crate) mod entry;
 pub(crate) mod gate;
 pub(crate) mod libtest;
 
