@@ -118,7 +118,7 @@ impl SymbolTable {
 }
 
 /// Returns the function to which a symbol refers, if this file defines it and it has a size.
-fn function(symbol: &object::elf::Sym64<NativeEndian>) -> Option<Function> {
+fn function(symbol: &elf::Sym64<NativeEndian>) -> Option<Function> {
     let (start, size) = (symbol.st_value(NativeEndian), symbol.st_size(NativeEndian));
     let is_function = symbol.st_type() == STT_FUNC && start != 0 && size != 0;
     is_function.then_some(Function {
