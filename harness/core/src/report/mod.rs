@@ -36,7 +36,6 @@ mod peak;
 mod site;
 mod status;
 mod timeline;
-mod wrapper;
 
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
