@@ -16,9 +16,6 @@ pub mod __inject;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
-#[doc(hidden)]
-#[path = "script.rs"]
-pub mod __script;
 mod api;
 mod capture;
 pub mod case;
@@ -33,7 +30,6 @@ mod loader;
 pub mod observe;
 pub mod options;
 pub mod probe;
-pub mod recording;
 pub mod registry;
 pub mod report;
 mod workspace;
@@ -51,6 +47,38 @@ pub use check::{
 pub use gpu_leak_hooks::{allow, hand_over};
 pub use ledger::Place;
 pub use options::OnLeak;
+
+pub mod recording {
+    //! Recordings of real runs, which can be judged again without a GPU.
+    //!
+    //! `GPU_LEAK_CHECK_RECORD=gpu-%p.jsonl cargo test` records the events that the ledger of each test
+    //! program receives and what its checks read (`%p` is the process id). `replay` applies these
+    //! events to a new ledger, judges the checks in the same way, and returns the reports. So a run on
+    //! a GPU can be judged again on any machine, even by a later release.
+    //!
+    //! ```ignore
+    //! let replay = gpu_leak_check::recording::replay("gpu-4711.jsonl")?;
+    //! for report in &replay.reports {
+    //!     println!("{}: {}", report.test, report.status.name());
+    //! }
+    //! # Ok::<(), std::io::Error>(())
+    //! ```
+    //!
+    //! Recordings can be written without any feature. Reading them needs the feature `command`.
+
+    pub use crate::capture::recording::RecordingHeader;
+    #[cfg(any(test, fuzzing, feature = "command"))]
+    pub use crate::check::{Replay, replay};
+}
+
+#[doc(hidden)]
+pub mod __script {
+    //! The names that a reader of an interpreter's frames may use. They are not covered by SemVer,
+    //! because such readers and this library are released together.
+
+    pub use crate::capture::{Reader, install};
+    pub use crate::ledger::script::{LineNumber, ScriptLine};
+}
 
 /// Defines `main` for a test target without libtest (`harness = false`). This `main` runs every
 /// checked test of the program, with libtest's command line and output.

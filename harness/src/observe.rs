@@ -25,12 +25,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::capture;
-use crate::exit;
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space};
 use crate::ledger::{self, Kind, Layer, Place};
 use crate::recursion_guard::{RecursionGuard, quiet, try_quiet};
 use crate::sync::{Mutex, OnceLock, locked};
+use crate::{capture, exit};
 
 /// Whether this program has checked tests, or a check has begun.
 static LISTENING: AtomicBool = AtomicBool::new(false);

@@ -1,9 +1,8 @@
 //! Finds the user's workspace and cargo's target directory.
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::{env, fs};
 
 use crate::files::own_ancestors;
 

@@ -4,12 +4,8 @@
 //! it reads the configuration file, and `Check` has a method for each of them. All three are
 //! generated from [one table](options), so that each name means the same everywhere.
 
-mod conflicts;
-mod nearest;
 mod rules;
 mod table;
 pub mod units;
 
-pub use self::conflicts::{Conflict, conflicts};
-pub use self::nearest::nearest;
-pub use self::rules::{FEWEST_ROUNDS, is_reason, layer, rounds};
+pub use self::rules::{Conflict, FEWEST_ROUNDS, conflicts, is_reason, layer, nearest, rounds};

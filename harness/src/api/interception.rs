@@ -4,8 +4,7 @@ use gpu_leak_interpose::{
     MissedCalls, WatchedFunction, bindings_past_us, libraries_elsewhere, missed_calls,
 };
 
-use super::start::{Reach, reach};
-use super::{cuda, vulkan, wrapper};
+use super::{Reach, cuda, reach, vulkan, wrapper};
 use crate::device::{contexts, driver};
 use crate::exit;
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::mappings;
+use super::modules;
 use super::modules::Modules;
 use crate::ledger;
 use crate::ledger::event::StackId;
@@ -42,7 +42,7 @@ pub(super) fn met(stack: StackId) {
     // constructor that calls CUDA.
     let changes = loader::changes();
     let mut history = locked(&HISTORY);
-    history.note(changes, mappings::of_this_process);
+    history.note(changes, modules::read_maps);
     history.met(stack);
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn modules_of(raw: &[usize]) -> (Arc<Modules>, Arc<Modules>) {
     let stack = ledger::live().stacks().find(raw);
     let changes = loader::changes();
     let mut history = locked(&HISTORY);
-    history.note(changes, mappings::of_this_process);
+    history.note(changes, modules::read_maps);
     let now = history.now();
     let then = stack.and_then(|stack| history.era_of(stack));
     (then.unwrap_or_else(|| now.clone()), now)

@@ -7,7 +7,6 @@
 #[cfg(feature = "holders")]
 pub(crate) mod heap;
 pub(crate) mod history;
-pub(crate) mod mappings;
 pub(crate) mod modules;
 pub(crate) mod record;
 pub(crate) mod recording;

@@ -1,10 +1,16 @@
-//! Finds the library or program that contains an address.
+//! The memory mappings of this process, and the library or program that contains an address.
+//!
+//! Mappings are read from `/proc/self/maps` (see
+//! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html)), which needs no
+//! `unsafe`. On systems other than Linux, no mappings are known.
 
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::mappings::{self, PAGE};
+use gpu_leak_interpose::uncancelled;
 
 /// A program or library that is or was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +62,10 @@ pub(crate) fn is_in_a_system_directory(library: &Path) -> bool {
 pub(crate) struct Modules(Vec<Arc<Module>>);
 
 impl Modules {
-    /// Finds the modules among the [mappings](mappings::of_this_process) of this process.
+    /// Finds the modules among the mappings of this process, the text of [`read_maps`].
     pub(crate) fn parse(maps: &str) -> Self {
         let mut modules: Vec<Module> = Vec::new();
-        for mapping in mappings::parse(maps) {
+        for mapping in mappings(maps) {
             let Some(path) = mapping.file() else { continue };
             let Range { start, end } = mapping.pages();
             // A second mapping of the file, only for reading, may be adjacent.
@@ -100,9 +106,84 @@ impl Modules {
     }
 }
 
+/// A size in bytes. For a process with a GPU, the text is usually smaller than this.
+const USUAL: usize = 32 << 10;
+/// On every Linux system, the beginning and the end of a mapping are multiples of this size.
+const PAGE: usize = 4096;
+
+/// One mapping: an address range with one permission and one origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping<'a> {
+    /// The number of the mapping's first page, and of the page after its last. Addresses are not
+    /// stored: lists of mappings are freed, and a search for holders must not find an address in
+    /// the freed memory.
+    first_page: usize,
+    end_page: usize,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    pub(crate) executable: bool,
+    /// The offset in the file at which the mapping begins.
+    pub(crate) offset: u64,
+    pub(crate) inode: u64,
+    /// The path of the file; if there is no file, the kernel's name for the mapping (`[heap]`), or
+    /// nothing for anonymous memory.
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Mapping<'a> {
+    /// Returns the numbers of the mapping's pages.
+    pub(crate) fn pages(&self) -> Range<usize> {
+        self.first_page..self.end_page
+    }
+
+    pub(crate) fn file(&self) -> Option<&'a Path> {
+        let name = self.name.strip_suffix(" (deleted)").unwrap_or(self.name);
+        name.starts_with('/').then(|| Path::new(name))
+    }
+
+    /// Parses a line such as `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train
+    /// (deleted)`.
+    fn parse(line: &'a str) -> Option<Self> {
+        // A name may contain spaces, and many of them may come before it.
+        let mut fields = line.splitn(6, ' ');
+        let mut field = || fields.next();
+        let (start, end) = field()?.split_once('-')?;
+        let (permissions, offset, _device, inode) = (field()?, field()?, field()?, field()?);
+        let name = field().unwrap_or_default().trim_start_matches(' ');
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        let page = |address| Some(usize::try_from(number(address)?).ok()? / PAGE);
+        let may = |access| permissions.as_bytes().contains(&access);
+        Some(Self {
+            first_page: page(start)?,
+            end_page: page(end)?,
+            readable: may(b'r'),
+            writable: may(b'w'),
+            executable: may(b'x'),
+            offset: number(offset)?,
+            inode: inode.parse().ok()?,
+            name,
+        })
+    }
+}
+
+/// Returns the text to pass to [`mappings`]; empty if it is not available.
+pub(crate) fn read_maps() -> String {
+    // The kernel reports no size for this file, so a string would grow read by read.
+    let mut maps = String::with_capacity(USUAL);
+    uncancelled(|| {
+        File::open("/proc/self/maps").and_then(|mut file| file.read_to_string(&mut maps))
+    })
+    .map_or_else(|_| String::new(), |_| maps)
+}
+
+/// Returns the mappings in a text of this format, in the order of their addresses.
+pub(crate) fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
+    maps.lines().filter_map(Mapping::parse)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Modules, mappings};
+    use super::{Modules, read_maps};
 
     const MAPS: &str = "\
 1000-2000 r--p 00000000 08:01 11 /w/target/debug/deps/my train
@@ -166,8 +247,8 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
     #[test]
     #[cfg(target_os = "linux")]
     fn this_program_finds_itself() {
-        let modules = Modules::parse(&mappings::of_this_process());
-        let here = mappings::of_this_process as fn() -> _ as usize;
+        let modules = Modules::parse(&read_maps());
+        let here = read_maps as fn() -> _ as usize;
         let module = modules.find(here).unwrap();
         assert_eq!(module.path, std::env::current_exe().unwrap());
     }

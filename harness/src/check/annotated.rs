@@ -5,17 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::thread;
 
-use super::blind;
-use super::body;
-use super::isolate;
-use super::outcome;
+use super::naming::subject_of;
 use super::process::exit_summary;
-use super::process::listen::record_from_here;
+use super::process::prepare::record_from_here;
 use super::scopes::open::is_inside_a_check;
 use super::session::{Session, check, refuse};
-use super::subject::subject_of;
 use super::turn::gate::Turn;
-use super::turn::{self, Caller, concurrency, entry};
+use super::turn::{self, Caller, concurrency, libtest};
+use super::{blind, body, isolate, outcome};
 use crate::case::{Case, ShouldPanic};
 use crate::config::{CheckSettings, Mode, WithoutGpu};
 use crate::exec_settings;
@@ -73,8 +70,8 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
     isolate::report_to_parent(|| {
         let settings = settings_of(case).unwrap_or_else(|why| refuse(&subject_of(case), why));
         let nested = is_inside_a_check();
-        if settings.policy.mode != Mode::Off && !nested && entry::is_second(case) {
-            outcome::fail(case, entry::REGISTERED_TWICE, "");
+        if settings.policy.mode != Mode::Off && !nested && libtest::is_second(case) {
+            outcome::fail(case, libtest::REGISTERED_TWICE, "");
         }
         // If the command has preloaded a library, that library judges this process as a whole, so
         // the test runs in another process.

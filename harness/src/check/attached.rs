@@ -19,22 +19,17 @@ use std::time::{Duration, Instant};
 use gpu_leak_interpose::uncancelled;
 use rustc_hash::FxHashSet;
 
-use super::blind;
-use super::holders;
-use super::outcome;
-use super::process::listen::listen;
-use super::readings;
+use super::process::prepare::listen;
 use super::run::PeakLog;
 use super::scopes::open::{open_process, process};
 use super::scopes::tree::Lineage;
 use super::session::Session;
-use super::turn;
+use super::{blind, holders, outcome, readings, turn};
 use crate::api::{self, Reach, before_initialisation};
 use crate::case::Case;
 use crate::config::CheckSettings;
 use crate::device::start::BeforeFirstThread;
 use crate::exec_settings::Settings;
-use crate::exit;
 use crate::judge::{Amount, ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
 use crate::ledger::{self, Anomaly, Mark, Record, ScopeId};
 use crate::options::Options;
@@ -44,7 +39,7 @@ use crate::report::run_file::ProcessSnapshot;
 use crate::report::{Sink, headline};
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 use crate::units::quantity;
-use crate::{observe, registry};
+use crate::{exit, observe, registry};
 
 /// The largest number of characters in a name that is made from a command line.
 const LONGEST_NAME: usize = 100;

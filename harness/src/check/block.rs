@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::body::{End, run_here, run_here_async};
+use super::naming::subject_at;
 use super::outcome::{self, Checked};
 use super::session::{Session, check, check_async, refuse};
-use super::subject::subject_at;
 use super::turn::{self, Caller};
 use crate::config::{CheckSettings, Mode};
 use crate::judge::Subject;

@@ -9,7 +9,7 @@ use std::thread;
 
 use gpu_leak_interpose as threads;
 
-use super::scopes::token::Token;
+use super::scopes::open::Token;
 use crate::capture::thread::begins_a_check;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;

@@ -1,8 +1,6 @@
 //! The current memory usage, for a test's own assertions.
 
-use super::blind;
-use super::naming;
-use super::readings;
+use super::{blind, naming, readings};
 use crate::judge::{self, CheckInput, LayerName, LiveRecord, RunInput, Usage};
 use crate::ledger::{self, Layer, Place, Record, ScopeId};
 use crate::probe;

@@ -1,32 +1,23 @@
 //! Finds the places in the program that still refer to the resources that a check reports. The
 //! search covers only resources that fail the check or are first use.
 
+mod search;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use gpu_leak_holders::{
-    Answer, DriverObjects, Hidden, Mapping, NameRules, Program, RootKind, Target, Unknown,
-    enclosing, find, nearest,
-};
+use gpu_leak_holders::{RootKind, Target, Unknown, enclosing, nearest};
 use gpu_leak_interpose::MarkedThread;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::allocators_own;
-pub(super) use super::allocators_own::reported as reported_by_allocator;
-use super::search_time::Searching;
-use super::threads::is_drivers_thread;
-use crate::api::vulkan;
-use crate::call_site::{as_written, libraries};
+pub(super) use self::search::reported_by_allocator;
+use self::search::{Searching, search, target};
 pub(super) use crate::capture::heap::{WatchedHeap, unnoted, watch as watch_heap};
-use crate::capture::{self, mappings, modules};
-use crate::device::start;
 use crate::judge::{LINES_AFTER, LINES_BEFORE, passage, shown_up_to};
-use crate::ledger::event::Space;
 use crate::ledger::{self, Kind, Record, StackId};
 use crate::observe;
 use crate::recursion_guard::quiet;
-use crate::report;
 use crate::report::check_report::{
     CheckStatus, Confirmation, Enclosing, Finding, FindingKind, Frame, Holder, HolderKind,
     HolderRoot, Outlived, Passage, PassageKind, Report, Site,
@@ -320,49 +311,6 @@ fn site(stack: StackId) -> Site {
     symbols::site(frames, Kind::Block, &observe::own_sources())
 }
 
-/// Searches within `time` for the live records that have a group. Returns the holders of each of
-/// the `groups`, and the groups that contain a record without an address; `None` if there is
-/// nothing to search for.
-fn search(
-    groups: usize,
-    time: Duration,
-    group: impl Fn(u64) -> Option<usize>,
-) -> Option<(Vec<Answer>, FxHashSet<usize>)> {
-    if time.is_zero() || groups == 0 {
-        return None;
-    }
-    let _quiet = quiet();
-    let found = ledger::live().select(|record| group(record.sequence).is_some());
-    let mut without_address = FxHashSet::default();
-    let mut targets: Vec<Target> = Vec::new();
-    for record in &found {
-        let group = group(record.sequence)?;
-        match target(record, group) {
-            Some(target) => targets.push(target),
-            None => _ = without_address.insert(group),
-        }
-    }
-    // If the harness's own memory contained a copy of an address, that memory would be reported as
-    // a holder.
-    drop(found);
-    if targets.is_empty() {
-        return Some((vec![Err(Unknown::NotSought); groups], without_address));
-    }
-    let maps = mappings::of_this_process();
-    let mappings: Vec<_> = mappings::parse(&maps).map(mapping).collect();
-    let program = Program {
-        mappings: &mappings,
-        names: NAMES,
-        own_stack: &own_stack(),
-        first_thread: start::first_thread(),
-        is_drivers_thread,
-        allocators_words: &allocators_own::words(),
-        waiting_stack: capture::walk_waiting,
-    };
-    let found = find(targets, groups, objects(), program, time);
-    Some((found, without_address))
-}
-
 /// Whether holders are searched for.
 fn is_sought(kind: FindingKind) -> bool {
     fails(kind) || kind == FindingKind::FirstUse
@@ -376,99 +324,6 @@ fn is_explained(finding: &Finding) -> bool {
 /// Whether a finding fails its check and concerns something live.
 fn fails(kind: FindingKind) -> bool {
     matches!(kind, FindingKind::Leaked | FindingKind::Grew)
-}
-
-/// Returns the value that refers to a record in memory. Returns `None` if the record's key is a
-/// number of the ledger or an offset in a device's own address space, or if the memory belonged to
-/// the program before the driver knew of it.
-fn target(record: &Record, finding: usize) -> Option<Target> {
-    let first = record.made.key.value();
-    let bytes = match record.made.key.space {
-        Space::DevicePointer | Space::HostPointer | Space::IpcPointer | Space::Observed(_) => {
-            record.made.bytes.max(1)
-        }
-        Space::Handle(_) | Space::Object { .. } => 1,
-        _ => return None,
-    };
-    Some(Target {
-        first: Hidden::of(first),
-        values: bytes,
-        group: finding,
-    })
-}
-
-/// Returns the driver's live objects.
-fn objects() -> DriverObjects {
-    let ledger = ledger::live();
-    let is_handle = |record: &Record| {
-        matches!(
-            record.made.key.space,
-            Space::Handle(_) | Space::Object { .. }
-        )
-    };
-    let contexts = ledger.contexts.all().into_iter();
-    let contexts = contexts.filter(|context| context.handle != 0);
-    let mut objects = DriverObjects {
-        contexts: contexts.map(|it| Hidden::of(it.handle)).collect(),
-        functions: vulkan::functions_found(),
-        ..DriverObjects::default()
-    };
-    objects.all.extend(&objects.contexts);
-    let records = ledger.select(is_handle);
-    let handles = records
-        .iter()
-        .map(|record| Hidden::of(record.made.key.value()));
-    objects.all.extend(handles);
-    // Physical devices are not in the ledger, because they are never created. They lead to
-    // everything that belongs to their instance.
-    objects
-        .all
-        .extend(vulkan::handles().into_iter().map(Hidden::of));
-    objects
-}
-
-const NAMES: NameRules = NameRules {
-    #[cfg(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64")
-    ))]
-    file: crate::loader::mapped::file,
-    #[cfg(not(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64")
-    )))]
-    file: |_| None,
-    is_vendor_library: report::is_cuda_library,
-    is_vendor_function: report::is_cuda_function,
-    is_known_library: libraries::is_known_library,
-    is_in_a_system_directory: modules::is_in_a_system_directory,
-    as_written,
-};
-
-fn mapping(mapping: mappings::Mapping<'_>) -> Mapping<'_> {
-    let pages = mapping.pages();
-    Mapping {
-        pages: pages.start as u64..pages.end as u64,
-        readable: mapping.readable,
-        writable: mapping.writable,
-        executable: mapping.executable,
-        offset: mapping.offset,
-        file: mapping.file(),
-        name: mapping.name,
-    }
-}
-
-/// Returns the return addresses on the stack of this thread, each with its stack slot.
-fn own_stack() -> Vec<(u64, u64)> {
-    let mut returns = Vec::new();
-    capture::trace(|stack, address| {
-        // An unwinder that does not know the stack pointer returns 0.
-        if stack != 0 {
-            returns.push(((stack as u64).saturating_sub(8), address as u64));
-        }
-        true
-    });
-    returns
 }
 
 /// The reason that is reported if nothing else was found.

@@ -5,31 +5,27 @@
 //! which the parent prints as it arrives, so that libtest captures and shows it. The second line
 //! contains the outcome. If it is missing, the process ended inside the test.
 
-use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::Duration;
+use std::{env, thread};
 
 use serde::{Deserialize, Serialize};
 
-use super::body;
-use super::outcome;
+use super::naming::subject_of;
 use super::process::exit_summary;
-use super::subject::subject_of;
 use super::turn::child;
+use super::{body, outcome};
 use crate::capture::record;
 use crate::case::Case;
-use crate::exec_settings;
-use crate::exit;
 use crate::report::check_report::{CheckStatus, Code, Outcome, Reason, Report};
-use crate::report::text;
-use crate::report::{Sink, Summary, headline};
+use crate::report::{Sink, Summary, headline, text};
 use crate::sync::{Mutex, locked};
+use crate::{exec_settings, exit};
 
 /// libtest's exit code for failed tests.
 const FAILED: i32 = 101;

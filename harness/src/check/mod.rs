@@ -21,22 +21,18 @@
 //! 2 body turn                    a body, on its own thread or on the current one; which check may run now (the gate),
 //!                                and what else may be running (`concurrency`);
 //!   collect                      what a run has left: records with their owners, anomalies, what was freed;
-//!   naming subject               the names of things in a report; what a check is called;
+//!   naming                       the names of things in a report, and of the check itself;
 //!   holders                      who still holds what leaked;
 //!   nested_decisions             what a nested check keeps from the checks around it;
 //!   movements                    the allocations and frees in a recording
 //! 1 scopes                       who owns a resource: the tree of scopes, the tokens of threads;
 //!   blind readings               what could not be seen, and which test broke a context; how all figures are read;
 //!   recording replay             what a check adds to the recording of its process; how a recording is judged again;
-//!   allocators_own search_time   which statics belong to the program's allocators and are not holders; how long a
-//!                                process searches;
 //!   several_calls                which functions make the same call at several places;
 //!   threads                      the threads of this process, and which of them belong to a driver;
 //!   without_holders              what replaces `holders` in builds without the search
 //! ```
 
-#[cfg(feature = "holders")]
-mod allocators_own;
 mod annotated;
 mod assertion;
 mod attached;
@@ -63,12 +59,9 @@ mod recording;
 pub(crate) mod replay;
 mod run;
 mod scopes;
-#[cfg(feature = "holders")]
-mod search_time;
 mod session;
 mod settle_with;
 mod several_calls;
-mod subject;
 mod threads;
 mod turn;
 

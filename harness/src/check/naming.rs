@@ -1,17 +1,23 @@
-//! Collects the names that a judgement may use: those of call sites, devices, threads and errors.
+//! Collects the names that a judgement may use: the name and location of the check, and the names of
+//! call sites, devices, threads and errors.
+
+use std::panic::Location;
 
 use super::blind::culprit;
+use super::scopes::open::current;
+use super::scopes::tree;
 use super::several_calls;
 use crate::api::vulkan;
 use crate::capture::thread::thread_name;
+use crate::case::Case;
 use crate::device::contexts::device_name;
 use crate::device::driver::error_name;
-use crate::device::{memory, neighbours};
-use crate::judge::{NameTable, Ownership, RunInput};
+use crate::device::memory;
+use crate::judge::{NameTable, Ownership, RunInput, Subject};
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{self, Anomaly, FailedCall, Place, Record, StackId};
 use crate::observe;
-use crate::report::symbols;
+use crate::report::{again, symbols};
 
 /// Adds the names that may be needed for `run`. Only the backtraces of leaked resources are
 /// resolved, because reading debug information is the slow part of a report.
@@ -117,10 +123,38 @@ fn add_device(names: &mut NameTable, place: Place, run: &RunInput) {
     if let (Some(was), Some(is)) = (run.baseline.whole(place), run.end.whole(place))
         && was.used != is.used
     {
-        names.neighbours.extend(neighbours::that_use_cuda());
+        names.neighbours.extend(memory::processes_that_use_cuda());
         if was.limits.stack != is.limits.stack {
             let threads = || memory::resident_threads(place);
             names.resident_threads.entry(place).or_insert_with(threads);
         }
+    }
+}
+
+/// Returns the subject of an annotated test.
+pub(crate) fn subject_of(case: &Case) -> Subject {
+    Subject {
+        test: case.name().to_owned(),
+        file: case.origin.file.to_owned(),
+        line: case.origin.line,
+        column: case.origin.column,
+        again: again::command(case),
+    }
+}
+
+/// Returns the subject of a block called `name` at this location. If the block is inside a check,
+/// its name begins with the name of that check (`optim::trains: step`), and it can be run alone
+/// with the command of that check.
+pub(crate) fn subject_at(name: &str, at: &Location<'_>) -> Subject {
+    let around = current().and_then(tree::check_around);
+    Subject {
+        test: around.as_ref().map_or_else(
+            || name.to_owned(),
+            |check| format!("{}: {name}", check.test),
+        ),
+        file: at.file().to_owned(),
+        line: at.line(),
+        column: at.column(),
+        again: around.and_then(|check| check.again.clone()),
     }
 }

@@ -1,22 +1,18 @@
 //! Decides the outcome of a test (pass, warn or fail) from its report, and reports it.
 
-use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::process::ExitCode;
 
 use super::body::{self, End};
-use super::subject::subject_of;
+use super::naming::subject_of;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
 use crate::judge::{Subject, Untraced};
-use crate::ledger::Place;
 use crate::options::OnLeak;
-use crate::report::Code;
 pub(crate) use crate::report::check_report::Outcome;
 use crate::report::check_report::{CheckStatus, Finding, FindingKind, Report};
-use crate::report::headline;
 use crate::report::text::{self, Rendering};
-use crate::sync::{Mutex, locked};
+use crate::report::{Code, headline};
 
 /// The result of a check.
 pub(crate) struct Checked {
@@ -106,14 +102,9 @@ pub(crate) fn print_beside(report: &Report, outcome: Outcome) {
     }
 }
 
-/// Renders the report for this process's standard error. If a primary context was kept, only the
-/// first report mentions it, because the whole process shares the context.
+/// Renders the report for this process's standard error.
 pub(crate) fn story(report: &Report) -> String {
-    static REPORTED: Mutex<BTreeSet<Place>> = Mutex::new(BTreeSet::new());
-    let mut report = report.clone();
-    let mut reported = locked(&REPORTED);
-    report.primaries.retain(|kept| reported.insert(kept.place));
-    text::to_string(&report, &Rendering::for_stderr())
+    text::to_string(report, &Rendering::for_stderr())
 }
 
 /// Fails the test in the way a panic would. The panic line is printed here and not by the panic

@@ -1,9 +1,8 @@
 //! Judges a recording again, with the code that judges live checks.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use serde_json::Value;
 

@@ -11,8 +11,6 @@ use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage};
 use super::turn::concurrency::ProcessAtBegin;
 use super::turn::gate::Turn;
-use crate::call_site;
-use crate::capture;
 use crate::config::Policy;
 use crate::device::captures;
 use crate::judge::{
@@ -22,6 +20,7 @@ use crate::judge::{
 use crate::ledger::{self, GraphUsage, Mark, MeterReading, ScopeId, Snapshot, StackId, Watch};
 use crate::report::check_report::PrimaryKept;
 use crate::report::symbols;
+use crate::{call_site, capture};
 
 /// A run that has begun.
 #[derive(Debug)]

@@ -6,23 +6,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::assertion;
-use super::blind;
 use super::body::End;
-use super::holders;
-use super::naming;
 use super::outcome::{self, Checked, Outcome};
 use super::process::exit_summary::{self, UnderWay};
-use super::process::listen::{listen, record_from_here};
-use super::process::{late, warmup};
-use super::recording;
+use super::process::prepare::{listen, record_from_here};
+use super::process::{late, prepare};
 use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::tree;
 use super::settle_with::settle_after;
 use super::turn::concurrency::Runner;
 use super::turn::gate::Turn;
-use super::{nested_decisions, readings};
+use super::{assertion, blind, holders, naming, nested_decisions, readings, recording};
 use crate::api::MissedBefore;
 use crate::capture::thread;
 use crate::case::ShouldPanic;
@@ -199,7 +194,7 @@ impl Session {
             recording::began(subject);
             self.under_way = Some(exit_summary::began(&subject.test));
             Sink::global().began(&subject.test, &subject.file, subject.line);
-            if let Err(why) = warmup::run_hooks() {
+            if let Err(why) = prepare::warm_up() {
                 outcome::fail_at(subject, why, "");
             }
         }

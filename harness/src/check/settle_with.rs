@@ -4,8 +4,7 @@
 use std::mem;
 
 use super::body::{End, caught};
-use super::scopes::open::current;
-use super::scopes::token::Token;
+use super::scopes::open::{Token, current};
 use super::scopes::tree::{self, Lineage};
 use crate::ledger::ScopeId;
 use crate::sync::{Mutex, locked};

@@ -4,7 +4,6 @@
 //! Facts come from the attribute, then from an `[[override]]`, then from `[check]`.
 
 mod file;
-mod find;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod settings;
@@ -15,7 +14,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use self::file::File;
-pub use self::find::nearest as nearest_file;
+pub use self::file::nearest as nearest_file;
 use self::settings::{GivenSettings, KeptForTheProcess};
 pub(crate) use self::settings::{Mode, WithoutGpu};
 use self::variables::Variables;
@@ -302,7 +301,7 @@ fn file_of_this_process(
 ) -> Result<Option<&'static Found>, String> {
     static READ: OnceLock<Result<Option<Found>, String>> = OnceLock::new();
     let read = READ.get_or_init(|| {
-        let Some(path) = find::find(variables.config.as_deref(), manifest_dir)? else {
+        let Some(path) = file::find(variables.config.as_deref(), manifest_dir)? else {
             return Ok(None);
         };
         let shown = Workspace::current()

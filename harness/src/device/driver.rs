@@ -9,11 +9,10 @@
 
 #![expect(unsafe_code, reason = "calls the driver's C functions")]
 
-use std::env;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::path::{Path, PathBuf};
-use std::ptr;
 use std::sync::OnceLock;
+use std::{env, ptr};
 
 use crate::exit;
 use crate::ledger::Place;

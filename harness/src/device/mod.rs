@@ -9,7 +9,6 @@ pub(crate) mod contexts;
 pub(crate) mod driver;
 pub(crate) mod exclusion;
 pub(crate) mod memory;
-pub(crate) mod neighbours;
 pub(crate) mod pools;
 pub(crate) mod start;
 pub(crate) mod synchronise;

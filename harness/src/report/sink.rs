@@ -1,11 +1,10 @@
 //! Writes this process's results to a file as they arrive.
 
-use std::env;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{env, process};
 
 use super::check_report::Report;
 use super::run_directory::{RunDirectory, UNFINISHED, run_files, run_name};

@@ -8,10 +8,9 @@ use std::sync::{Arc, LazyLock};
 use rustc_hash::FxHashMap;
 
 use super::check_report::{Frame, Language, Owner, Site};
-use super::cpp_names;
 use super::debug_info::{DebugInfo, Symbol};
 use super::interleave::{ScriptFrame, interleaved};
-use super::owner;
+use super::{cpp_names, owner};
 use crate::call_site::site_of;
 use crate::capture::history;
 use crate::capture::modules::Module;

@@ -4,13 +4,12 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
-use super::escape;
 use super::peak::peak_lines;
 use super::places::with_one_file_once;
 use super::screen::Screen;
 pub use super::style::Rendering;
 use super::style::Style;
-use super::{finding, headline, help, table};
+use super::{escape, finding, headline, help, table};
 use crate::units::{exact_size, quantity, total};
 
 /// The largest number of findings that are shown in full.

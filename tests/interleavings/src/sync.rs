@@ -65,7 +65,7 @@ mod condvar {
         WAITS.set(0);
     }
 
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     pub(crate) struct Condvar(shuttle::sync::Condvar);
 
     impl Condvar {

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::freed_site::{FreedSite, line};
 use super::input::{CheckInput, RunInput};
+use super::passages::{FreedSite, line};
 use crate::ledger::{Anomaly, StackId};
 use crate::report::{Confirmation, Finding, Site, name, without_modules};
 use crate::units::{listed, size};

@@ -1,7 +1,9 @@
-//! A finding together with the records that it is about.
+//! A finding together with the records that it is about, and the order of the findings of a check.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use super::broken_context;
 use super::group::{Group, Tally};
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
@@ -223,4 +225,33 @@ pub(crate) fn confirmation(in_runs: &[bool], last: Amount) -> Option<Confirmatio
 /// Returns the location of a group's call site for a note.
 pub(crate) fn location(names: &NameTable, group: &Group) -> String {
     names.site(group.key.stack, group.key.class.kind).location()
+}
+
+/// Sorts the findings of a check. What explains the others comes first, then what is most likely to
+/// be the mistake.
+///
+/// The call that broke a context comes first, because it explains the rest. Then come failed frees
+/// that were probably supposed to free resources of the same call site as a leak. The other
+/// findings are sorted by kind, with the worst first. Within a kind, the findings of the program's
+/// own code come before those of libraries, because the program is the more likely cause. After
+/// that, the largest come first.
+pub(super) fn sort(found: &mut [Found], input: &CheckInput) {
+    let broken = broken_context::of(input).map(|broken| broken.error);
+    let is_left = |it: &Finding| matches!(it.kind, FindingKind::Leaked | FindingKind::Grew);
+    let left = found.iter().filter(|it| is_left(&it.finding));
+    let left: Vec<Site> = left.map(|it| it.finding.site.clone()).collect();
+    found.sort_by_key(|Found { finding, meant, .. }| {
+        let failed = finding.failed.as_ref();
+        let is_broken = failed.is_some_and(|failed| Some(failed.code) == broken);
+        let explains_a_leak = meant.iter().any(|site| left.contains(site));
+        let is_of_a_library = finding.site.library.is_some();
+        let size = (Reverse(finding.bytes), Reverse(finding.count));
+        (
+            !is_broken,
+            !explains_a_leak,
+            finding.kind,
+            is_of_a_library,
+            size,
+        )
+    });
 }

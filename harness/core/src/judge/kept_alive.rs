@@ -136,8 +136,8 @@ fn opens(finding: &&Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{fold, mark_consequences};
+    use crate::judge::allowed;
     use crate::judge::finding::{Found, of_sum};
-    use crate::judge::recycled;
     use crate::ledger::{Kind, Layer, Place};
     use crate::report::{FindingKind, Frame, Owner};
 
@@ -205,7 +205,7 @@ mod tests {
         pool.finding.site.frames.insert(0, of_hal);
         pool.finding.site.user = Some(2);
         found.push(pool);
-        recycled::allow(&mut found);
+        allowed::recycled(&mut found);
         fold(&mut found);
         let shown = found
             .iter()

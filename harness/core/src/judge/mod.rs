@@ -6,7 +6,6 @@
 
 mod advice;
 mod allowed;
-mod bound;
 mod broken_context;
 mod budget;
 mod chronology;
@@ -15,19 +14,15 @@ mod diff;
 mod failed_allocations;
 mod failed_free;
 mod finding;
-mod freed_site;
 mod group;
 mod growth;
 mod input;
 mod kept_alive;
-mod left;
 mod limits;
 mod names;
-mod order;
 mod pairs;
 mod passages;
 mod peaks;
-mod recycled;
 mod reserve;
 mod rise;
 mod segments;
@@ -39,7 +34,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 pub mod timeline;
-mod tolerance;
 mod trend;
 mod usage;
 mod whole_device;
@@ -50,7 +44,6 @@ pub use input::{
     CheckInput, ContextError, Expect, Facts, FailedSum, Freed, FreedAt, FreedInside, LiveRecord,
     Others, Ownership, RunInput, Subject, Untraced,
 };
-pub use left::is_anything_left;
 pub use limits::{Limits, UsageOverBudget};
 pub use names::{DeviceName, NameTable};
 pub use passages::{LINES_AFTER, LINES_BEFORE, passage};
@@ -62,9 +55,9 @@ pub use tables::device_tables;
 pub use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
 pub use usage::{Amount, ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage};
 
-use self::diff::diff;
+use self::diff::{diff, is_own};
 use self::growth::FEWEST_ROUNDS;
-use crate::ledger::Layer;
+use crate::ledger::{Layer, StackId};
 use crate::report::{CheckStatus, Code, Finding, Limit, PassageKind, Reason};
 
 /// The result of a check.
@@ -129,7 +122,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     }
     allowed::kept_for_the_process(input, &mut found);
     // This comes first, because memory that a library keeps for itself does not cause other leaks.
-    recycled::allow(&mut found);
+    allowed::recycled(&mut found);
     kept_alive::fold(&mut found);
     found.extend(sums::findings(input, &diff));
     reserve::note_what_is_pinned(input, &mut found);
@@ -167,7 +160,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     ));
     // This comes after the suppressions, because allowed leaks do not use up the tolerance. The
     // other findings are not about bytes that stay allocated, so they are added afterwards.
-    notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
+    notes.extend(allowed::tolerate(input.facts.tolerance, &mut found));
     found.extend(others);
     let unmet = input
         .facts
@@ -178,7 +171,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
             status::cannot_be_confirmed(&mut found.finding);
         }
     }
-    order::sort(&mut found, input);
+    finding::sort(&mut found, input);
     kept_alive::mark_consequences(&mut found);
     let (findings, records): (Vec<_>, Vec<_>) =
         found.into_iter().map(|it| (it.finding, it.records)).unzip();
@@ -212,6 +205,23 @@ pub fn held(input: &CheckInput) -> Vec<Finding> {
     found.into_iter().map(|found| found.finding).collect()
 }
 
+/// Whether a run left anything that a free in flight could still free. If so, the check waits for
+/// such frees before it reads the figures that are judged. `is_cudas_own` says whether one of
+/// CUDA's own libraries made the call with this backtrace.
+pub fn is_anything_left(run: &RunInput, is_cudas_own: impl Fn(StackId) -> bool) -> bool {
+    let is_left = |live: &LiveRecord| {
+        matches!(live.owner, Ownership::Session | Ownership::Foreign(_))
+            && is_own(live, run, &is_cudas_own)
+    };
+    // The record of a resource whose free is in flight is not live, so the figures of pools and
+    // probes are also compared.
+    let is_read = |usage: &LayerUsage| !matches!(usage.name, LayerName::Layer(_));
+    run.live.iter().any(is_left)
+        || !run.anomalies.is_empty()
+        || is_more_reserved(run)
+        || rose(run, is_read)
+}
+
 /// Whether the body has to run once more before the check can be judged.
 pub fn needs_another_run(input: &CheckInput) -> bool {
     let facts = &input.facts;
@@ -225,7 +235,7 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
     if facts.rounds > 1 {
         let may_grow = || {
             let diff = diff(input);
-            growth::may_still_grow(&diff.groups) || input.runs.iter().all(left::sum_or_reserve_rose)
+            growth::may_still_grow(&diff.groups) || input.runs.iter().all(sum_or_reserve_rose)
         };
         return runs < FEWEST_ROUNDS || (runs < facts.rounds as usize && may_grow());
     }
@@ -245,6 +255,19 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
         }
         _ => is_undecided(input, &diff),
     }
+}
+
+/// Whether a sum that only a probe counts, or a reserve, rose in a run.
+fn sum_or_reserve_rose(run: &RunInput) -> bool {
+    is_more_reserved(run) || rose(run, |usage| matches!(usage.name, LayerName::Probe(_)))
+}
+
+/// Whether any layer for which `is_counted` holds has handed out more than at the baseline.
+fn rose(run: &RunInput, is_counted: impl Fn(&LayerUsage) -> bool) -> bool {
+    run.end.layers.iter().any(|usage| {
+        let before = run.baseline.layer(&usage.name, usage.place);
+        is_counted(usage) && usage.allocated > before.map_or(0, |it| it.allocated)
+    })
 }
 
 /// Whether two runs differ in a way that only a third run can explain.

@@ -2,7 +2,7 @@
 //! of the allocation, but in the function that leads both to the allocation and to the free of the
 //! leak's siblings, or near that free.
 
-use super::freed_site::FreedSite;
+use super::input::FreedAt;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
 use crate::report::{Finding, Frame, Passage, Site};
 
@@ -125,4 +125,31 @@ fn is_same_function(one: &Frame, other: &Frame) -> bool {
         ))
     };
     function(one).is_some_and(|it| function(other) == Some(it))
+}
+
+/// Freed resources, with the call sites of their allocation and of their free.
+pub(super) struct FreedSite<'a> {
+    pub(super) freed: &'a FreedAt,
+    pub(super) allocated: Site,
+    pub(super) at: Site,
+}
+
+impl FreedSite<'_> {
+    /// Whether these resources have the same kind and allocator as this finding.
+    pub(super) fn is_like(&self, finding: &Finding) -> bool {
+        (self.freed.layer, Some(self.freed.kind)) == (finding.layer, finding.resource)
+    }
+}
+
+/// A line of a file.
+pub(super) type FileAndLine<'a> = (&'a str, u32);
+/// A function and its file.
+pub(super) type SourceFunction<'a> = (&'a str, Option<&'a str>);
+
+pub(super) fn line(frame: &Frame) -> Option<FileAndLine<'_>> {
+    Some((frame.file.as_deref()?, frame.line?))
+}
+
+pub(super) fn function(frame: &Frame) -> Option<SourceFunction<'_>> {
+    Some((frame.function.as_deref()?, frame.file.as_deref()))
 }

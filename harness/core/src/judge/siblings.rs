@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::finding::Found;
-use super::freed_site::{FileAndLine, FreedSite, SourceFunction, function, line};
 use super::input::CheckInput;
+use super::passages::{FileAndLine, FreedSite, SourceFunction, function, line};
 use super::{chronology, passages};
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};

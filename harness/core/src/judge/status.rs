@@ -8,8 +8,7 @@ use super::input::{CheckInput, ContextError};
 use super::{is_undecided, reserve, sums};
 use crate::call_site::allocators::Allocator;
 use crate::ledger::{Anomaly, Kind};
-use crate::report::Code;
-use crate::report::{CheckStatus, Confirmation, Finding, FindingKind, Reason};
+use crate::report::{CheckStatus, Code, Confirmation, Finding, FindingKind, Reason};
 use crate::units::listed;
 
 /// Returns the status and, if the check has no result, the reason. Reasons that do not decide the

@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 
 use super::names::NameTable;
-use super::usage::{DeviceUsage, LayerName, Usage};
+use super::usage::{DeviceUsage, LayerName, LayerUsage, Usage};
 use crate::ledger::{Layer, Place, PoolName};
 use crate::report::{Part, Purpose, WholeDevice};
-use crate::units::quantity;
+use crate::units::{quantity, total};
 
 /// The driver hands out device memory in pages of this size, so an allocation of 4 bytes can take a
 /// whole page.
@@ -36,8 +36,9 @@ pub(super) fn whole_device(
     let driver = (driver_bytes(before, was), driver_bytes(after, is));
     part(Purpose::Driver, change(driver.0, driver.1));
     let (held, holds) = (pool_reserve(before, place), pool_reserve(after, place));
-    part(Purpose::PoolReserve, change(held.pools, holds.pools));
-    part(Purpose::GraphReserve, change(held.graphs, holds.graphs));
+    part(Purpose::PoolReserve, change(held, holds));
+    let (held, holds) = (graph_reserve(before, place), graph_reserve(after, place));
+    part(Purpose::GraphReserve, change(held, holds));
     if was.context == is.context {
         let (was, is) = (was.limits, is.limits);
         if was.stack != is.stack {
@@ -107,31 +108,23 @@ fn driver_bytes(usage: &Usage, whole: &DeviceUsage) -> u64 {
     layer.map_or(0, |layer| layer.allocated.saturating_sub(whole.elsewhere))
 }
 
-/// The memory held by a device's pools.
-#[derive(Default)]
-struct PoolReserve {
-    /// The reserve of the stream-ordered pools, without the memory that they have handed out, which
-    /// is in the ledger.
-    pools: u64,
-    /// The whole reserve of the graph pool.
-    graphs: u64,
+/// Returns the reserve of the stream-ordered pools, without the memory that they have handed out,
+/// which is in the ledger.
+fn pool_reserve(usage: &Usage, place: Place) -> u64 {
+    let cached = |layer: &LayerUsage| match layer.name {
+        LayerName::Pool(PoolName::Graph) => None,
+        LayerName::Pool(_) => Some(layer.reserved?.saturating_sub(layer.allocated)),
+        _ => None,
+    };
+    let here = usage.layers.iter().filter(|layer| layer.place == place);
+    total(here.filter_map(cached))
 }
 
-fn pool_reserve(usage: &Usage, place: Place) -> PoolReserve {
-    let mut reserve = PoolReserve::default();
-    for layer in usage.layers.iter().filter(|layer| layer.place == place) {
-        match (&layer.name, layer.reserved) {
-            (LayerName::Pool(PoolName::Graph), Some(reserved)) => {
-                reserve.graphs = reserve.graphs.saturating_add(reserved);
-            }
-            (LayerName::Pool(_), Some(reserved)) => {
-                let cached = reserved.saturating_sub(layer.allocated);
-                reserve.pools = reserve.pools.saturating_add(cached);
-            }
-            _ => {}
-        }
-    }
-    reserve
+/// Returns the whole reserve of the graph pool.
+fn graph_reserve(usage: &Usage, place: Place) -> u64 {
+    let graphs = LayerName::Pool(PoolName::Graph);
+    let pool = usage.layer(&graphs, place);
+    pool.and_then(|pool| pool.reserved).unwrap_or(0)
 }
 
 fn change(before: u64, after: u64) -> i64 {

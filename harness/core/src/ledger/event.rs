@@ -3,7 +3,7 @@
 //! Driver calls, `observe` and replayed recordings all use these events, so that the ledger is a
 //! pure function of a stream of events.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -83,38 +83,30 @@ pub struct Key {
 
 /// An address or handle with all bits inverted. The search for holders looks for the address of a
 /// leak in all reachable memory, and the records of the ledger, live or freed, must not be mistaken
-/// for holders.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// for holders. The order is reversed too, so that it is the order of the addresses or handles.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "u64", into = "u64")]
-struct Hidden(u64);
+struct Hidden(Reverse<u64>);
 
 impl Hidden {
+    const fn of(value: u64) -> Self {
+        Self(Reverse(!value))
+    }
+
     const fn shown(self) -> u64 {
-        !self.0
+        !self.0.0
     }
 }
 
 impl From<u64> for Hidden {
     fn from(value: u64) -> Self {
-        Self(!value)
+        Self::of(value)
     }
 }
 
 impl From<Hidden> for u64 {
     fn from(hidden: Hidden) -> Self {
         hidden.shown()
-    }
-}
-
-impl PartialOrd for Hidden {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Hidden {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.shown().cmp(&other.shown())
     }
 }
 
@@ -141,7 +133,7 @@ impl Key {
     pub const fn new(space: Space, value: u64) -> Self {
         Self {
             space,
-            value: Hidden(!value),
+            value: Hidden::of(value),
         }
     }
 

@@ -1,20 +1,22 @@
 //! A shard of the table: the records of some of the keys, with their counts.
 
+mod in_flight;
+
 use std::iter;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use self::in_flight::{
-    EndedFree, FreeEnd, InFlightFree, NO_SHARD, began, shard_of_ticket, ticket,
-};
-use self::scope_counts::ScopeCounts;
 use super::event::{Caller, Creation, Key, Record, ScopeId, Space, StackId};
 use super::figures::Figures;
 use super::kind::Kind;
 use super::timeline::SampleLog;
 use super::usage::{Gauge, UsageKey};
 use crate::sync::atomic::Ordering;
+
+pub(super) use self::in_flight::{
+    EndedFree, FreeEnd, InFlightFree, NO_SHARD, began, shard_of_ticket, ticket,
+};
 
 /// The number of shards. It is a power of two and larger than the number of threads that usually
 /// allocate at once. Every shard has an entry for each scope, so it must not be too large.
@@ -340,8 +342,57 @@ impl Shard {
     }
 }
 
-mod in_flight;
-mod scope_counts;
+/// A shard's counts of live records by open scope. The count of the last scope that was looked up
+/// is stored next to the map, because most events of a program belong to one scope.
+#[derive(Debug, Default)]
+pub(super) struct ScopeCounts {
+    last: Option<(ScopeId, i32)>,
+    others: FxHashMap<ScopeId, i32>,
+}
+
+impl ScopeCounts {
+    /// Begins to count for a scope.
+    pub(super) fn open(&mut self, scope: ScopeId) {
+        match self.last {
+            None => self.last = Some((scope, 0)),
+            Some(_) => _ = self.others.insert(scope, 0),
+        }
+    }
+
+    /// Ends the count for a scope.
+    pub(super) fn close(&mut self, scope: ScopeId) {
+        if self.last.take_if(|(last, _)| *last == scope).is_none() {
+            self.others.remove(&scope);
+        }
+    }
+
+    /// Returns the count of a scope, or `None` if it is not open.
+    pub(super) fn get(&self, scope: ScopeId) -> Option<i32> {
+        match self.last {
+            Some((last, count)) if last == scope => Some(count),
+            _ => self.others.get(&scope).copied(),
+        }
+    }
+
+    /// Returns the count of a scope, or `None` if it is not open.
+    #[inline]
+    pub(super) fn get_mut(&mut self, scope: ScopeId) -> Option<&mut i32> {
+        if self.last.is_none_or(|(last, _)| last != scope) {
+            self.look_up(scope)?;
+        }
+        self.last.as_mut().map(|(_, count)| count)
+    }
+
+    /// Looks up a scope other than the last one, and makes it the last one. Returns `None` if it is
+    /// not open.
+    #[inline(never)]
+    fn look_up(&mut self, scope: ScopeId) -> Option<()> {
+        let count = self.others.remove(&scope)?;
+        let before = self.last.replace((scope, count));
+        self.others.extend(before);
+        Some(())
+    }
+}
 
 #[cfg(test)]
 mod consistency {

@@ -152,27 +152,18 @@ const fn noun(kind: Option<Kind>) -> &'static str {
 
 /// Returns text such as `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`.
 fn passed(budget: &Budget, finding: &Finding) -> String {
-    let (reached, allowed) = match budget.limit {
-        Limit::MaxAllocationCount => (
-            format!("{} made", quantity(budget.reached, "allocation")),
-            count(budget.allowed),
-        ),
-        Limit::MaxReserved => (
-            format!(
-                "{} reserved by {}",
-                exact_size(budget.reached),
-                allocator(finding)
-            ),
-            exact_size(budget.allowed),
-        ),
-        Limit::MaxTotalAllocated => (
-            format!("{} allocated in total", exact_size(budget.reached)),
-            exact_size(budget.allowed),
-        ),
-        Limit::MaxAllocated => (
-            format!("{} allocated at the peak", exact_size(budget.reached)),
-            exact_size(budget.allowed),
-        ),
+    let bytes = exact_size(budget.reached);
+    let reached = match budget.limit {
+        Limit::MaxAllocationCount => format!("{} made", quantity(budget.reached, "allocation")),
+        Limit::MaxReserved => format!("{bytes} reserved by {}", allocator(finding)),
+        Limit::MaxTotalAllocated => format!("{bytes} allocated in total"),
+        Limit::MaxAllocated => format!("{bytes} allocated at the peak"),
+    };
+    let allowed = match budget.limit {
+        Limit::MaxAllocationCount => count(budget.allowed),
+        Limit::MaxReserved | Limit::MaxTotalAllocated | Limit::MaxAllocated => {
+            exact_size(budget.allowed)
+        }
     };
     format!("{reached}, {} is {allowed}", budget.limit.option())
 }

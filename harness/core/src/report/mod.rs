@@ -25,7 +25,6 @@ macro_rules! named {
 }
 pub(crate) use named;
 
-mod budget;
 mod description;
 mod device;
 mod finding;
@@ -34,13 +33,10 @@ mod holder;
 mod location;
 mod meant_to_stay;
 mod peak;
-mod reason;
 mod site;
 mod status;
 mod timeline;
-mod wrapper;
 
-pub use budget::{Budget, Limit, Share};
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
     AllowedBy, Companion, Confirmation, Consequence, Ended, FailedFree, Finding, Passage,
@@ -54,10 +50,9 @@ pub use holder::{Enclosing, Holder, HolderKind, HolderRoot, Outlived};
 pub use location::{begins_in_test, full};
 pub(crate) use location::{is_of_test, name};
 pub use meant_to_stay::MeantToStay;
-pub use peak::{GraphMemory, Peak, Reusable};
-pub use reason::{Code, Reason};
+pub use peak::{Budget, GraphMemory, Limit, Peak, Reusable, Share};
 pub use site::{Frame, Language, Library, Owner, Site};
-pub use status::{CheckStatus, FindingKind, Outcome};
+pub use status::{CheckStatus, Code, FindingKind, Outcome, Reason};
 pub use timeline::{Course, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};
 
 /// Whether a field can be left out of a file, because a reader assumes this value if it is missing.

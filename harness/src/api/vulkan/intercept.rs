@@ -17,7 +17,7 @@ use std::ffi::CStr;
 use super::call::{Bindings, Created, ObjectsCreated, ObjectsDestroyed, VulkanCall, What};
 use super::owners::{self, Owner};
 use super::structures::{Chained, IMPORTS, OF_A_PLANE, ObjectName};
-use super::{labels, pools, state};
+use super::{labels, state};
 use crate::api::pointer::In;
 use crate::api::wrapper::{initialises, reported};
 use crate::capture::{caller, free_ended, freeing_caller};
@@ -92,7 +92,7 @@ impl Reporter<'_> {
                 destroys,
             } if pool != 0 => {
                 let uid = owners::get(device).uid;
-                for handle in pools::emptied((uid, pool)) {
+                for handle in owners::empty_pool((uid, pool)) {
                     let key = object_key(child_of(destroys), uid, handle);
                     begun.tickets.extend(self.free_began(key));
                 }
@@ -234,7 +234,7 @@ impl Reporter<'_> {
     }
 
     fn owner_ended(&self, owner: &Owner, cause: ContextEnd) {
-        pools::device_ended(owner.uid);
+        owners::forget_pools_of(owner.uid);
         self.tell(Event::ContextDestroyed {
             context: owner.uid,
             cause,
@@ -301,7 +301,7 @@ impl Reporter<'_> {
         let handles = (0..count as usize).filter_map(|index| unsafe { made.read_at(index) });
         let handles = handles.filter(|handle| *handle != 0);
         if pool != 0 {
-            pools::allocated((owner.uid, pool), handles.clone());
+            owners::allocated_from((owner.uid, pool), handles.clone());
         }
         for handle in handles {
             let key = object_key(create.kind, owner.uid, handle);
@@ -363,7 +363,7 @@ impl Reporter<'_> {
                     // SAFETY: as the caller promises, the driver is about to read the array.
                     let handle = unsafe { handles.read_at(index) }.unwrap_or(0);
                     if handle != 0 {
-                        pools::freed((uid, pool), handle);
+                        owners::freed_from((uid, pool), handle);
                         release(handle);
                     }
                 }

@@ -27,8 +27,8 @@
 //!   `vkEnumeratePhysicalDevices`, or the host for a heap that is not on the device.
 //! - How much of a block a buffer or image uses. When memory is bound to the object, the device is
 //!   asked how much memory the object needs. The block is not judged in addition to its contents
-//!   (`judge/bound.rs`).
-//! - The objects that end with a pool. [`pools`] knows from which pool each descriptor set and
+//!   (`judge/diff.rs`).
+//! - The objects that end with a pool. [`owners`] knows from which pool each descriptor set and
 //!   command buffer was allocated. The objects that end with a device or an instance are found
 //!   through its context.
 //!
@@ -47,7 +47,6 @@ mod intercept;
 mod labels;
 mod look_up;
 mod owners;
-mod pools;
 mod state;
 mod structures;
 #[cfg(test)]

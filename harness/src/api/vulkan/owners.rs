@@ -1,5 +1,5 @@
-//! The instances, physical devices and devices of the process, and the queries that are made about
-//! them.
+//! The instances, physical devices, devices and pools of the process, and the queries that are made
+//! about them.
 //!
 //! Each instance and each device is a context of the ledger. The handle of an object has a meaning
 //! only in the instance or device from which the object was created, and the object ends with that
@@ -16,6 +16,7 @@ use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpu_leak_interpose::function;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::structures::{DEVICE_LOCAL, DeviceProperties, MemoryProperties, Requirements};
 use crate::judge::DeviceName;
@@ -353,4 +354,32 @@ pub(super) fn instance_ended(instance: u64) -> Vec<Owner> {
     CHANGES.fetch_add(1, Ordering::Release);
     let is_its = |owner: &mut Owner| owner.instance == instance;
     known.owners.extract_if(.., is_its).collect()
+}
+
+type Pool = (ContextUid, u64);
+
+static CHILDREN: Mutex<FxHashMap<Pool, FxHashSet<u64>>> =
+    Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
+
+/// Records an object that was allocated from a pool. When the pool is destroyed or reset, its
+/// descriptor sets or command buffers end, although the call does not name them.
+pub(super) fn allocated_from(pool: Pool, handles: impl Iterator<Item = u64>) {
+    locked(&CHILDREN).entry(pool).or_default().extend(handles);
+}
+
+/// Records that an object from a pool was freed.
+pub(super) fn freed_from(pool: Pool, handle: u64) {
+    if let Some(children) = locked(&CHILDREN).get_mut(&pool) {
+        children.remove(&handle);
+    }
+}
+
+/// Removes and returns the contents of a pool that is about to end.
+pub(super) fn empty_pool(pool: Pool) -> FxHashSet<u64> {
+    locked(&CHILDREN).remove(&pool).unwrap_or_default()
+}
+
+/// Removes the pools of a device that has ended.
+pub(super) fn forget_pools_of(device: ContextUid) {
+    locked(&CHILDREN).retain(|(owner, _), _| *owner != device);
 }

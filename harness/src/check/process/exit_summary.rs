@@ -9,12 +9,10 @@ use crate::check::scopes::hooks;
 use crate::check::scopes::open::process;
 use crate::check::turn::{child, concurrency};
 use crate::device::start::BeforeFirstThread;
-use crate::exit;
 use crate::report::run_file::{self, Aborted, Record, RunFile};
-use crate::report::text;
-use crate::report::{Sink, Summary};
+use crate::report::{Sink, Summary, text};
 use crate::sync::{Mutex, locked};
-use crate::{observe, registry};
+use crate::{exit, observe, registry};
 
 static SUMMARY: LazyLock<Mutex<Summary>> = LazyLock::new(Mutex::default);
 

@@ -2,5 +2,4 @@
 
 pub(crate) mod exit_summary;
 pub(crate) mod late;
-pub(crate) mod listen;
-pub(crate) mod warmup;
+pub(crate) mod prepare;

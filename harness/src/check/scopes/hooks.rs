@@ -6,10 +6,8 @@ use gpu_leak_interpose as threads;
 
 use super::open::{current, process};
 use super::tree;
-use crate::exit;
-use crate::ledger;
 use crate::ledger::event::Event;
-use crate::observe;
+use crate::{exit, ledger, observe};
 
 /// Installs the hooks of this process.
 pub(crate) fn install() {

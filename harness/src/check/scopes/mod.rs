@@ -2,5 +2,4 @@
 
 pub(crate) mod hooks;
 pub(crate) mod open;
-pub(crate) mod token;
 pub(crate) mod tree;

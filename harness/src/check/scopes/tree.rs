@@ -387,8 +387,7 @@ pub(crate) fn unanswered(records: impl Iterator<Item = (ScopeId, u64)>) -> FxHas
 
 #[cfg(test)]
 mod tests {
-    use super::super::open::Open;
-    use super::super::token::Token;
+    use super::super::open::{Open, Token};
     use super::{Lineage, TREE, forget, hand_on, locked, open_scope};
 
     #[test]

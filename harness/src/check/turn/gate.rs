@@ -4,14 +4,14 @@
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The gate at which checks wait for their turn.
-#[derive(Debug)]
+/// The gate at which checks wait for their turn. In the beginning, no check is inside.
+#[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
     turn: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct GateState {
     next_ticket: u64,
     /// The ticket of the check that enters next.
@@ -59,20 +59,6 @@ pub(crate) struct Turn<'gate> {
 }
 
 impl Gate {
-    /// Creates a gate with no checks.
-    pub(crate) const fn new() -> Self {
-        Self {
-            state: Mutex::new(GateState {
-                next_ticket: 0,
-                serving: 0,
-                inside: 0,
-                exclusive: false,
-                entered: 0,
-            }),
-            turn: Condvar::new(),
-        }
-    }
-
     /// Waits for the check's turn.
     pub(crate) fn enter(&self, manner: Manner) -> Turn<'_> {
         let start = Instant::now();
@@ -182,7 +168,7 @@ mod tests {
 
     #[test]
     fn only_one_exclusive_check_is_inside_and_all_get_in() {
-        let gate = Gate::new();
+        let gate = Gate::default();
         let inside = AtomicUsize::new(0);
         let entered = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -202,7 +188,7 @@ mod tests {
 
     #[test]
     fn turns_come_in_the_order_of_arrival() {
-        let gate = Gate::new();
+        let gate = Gate::default();
         let order = Mutex::new(Vec::new());
         thread::scope(|scope| {
             let first = gate.enter(Manner::Exclusive);
@@ -230,7 +216,7 @@ mod tests {
 
     #[test]
     fn parallel_checks_share_and_know_of_each_other() {
-        let gate = Gate::new();
+        let gate = Gate::default();
         let alone = gate.enter(Manner::Parallel);
         assert!(!alone.met_another());
         let second = gate.enter(Manner::Parallel);
@@ -242,7 +228,7 @@ mod tests {
 
     #[test]
     fn an_exclusive_check_waits_for_parallel_ones_and_holds_up_those_that_come_later() {
-        let gate = Gate::new();
+        let gate = Gate::default();
         let order = Mutex::new(Vec::new());
         thread::scope(|scope| {
             let first = gate.enter(Manner::Parallel);
@@ -265,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_check_that_may_be_waited_for_enters_beside_the_one_inside() {
-        let gate = Gate::new();
+        let gate = Gate::default();
         let outer = gate.enter(Manner::Exclusive);
         let inner = gate.enter_now(Manner::Exclusive);
         assert!(outer.met_another() && inner.met_another());
@@ -280,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_check_within_the_turn_of_another_meets_only_the_others() {
-        let gate = Gate::new();
+        let gate = Gate::default();
         let outside = gate.stay_outside(false);
         let outer = gate.enter(Manner::Parallel);
         assert!(outside.met_another());
@@ -296,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_panic_inside_lets_the_next_one_in() {
-        let gate = Gate::new();
+        let gate = Gate::default();
         let panicked = thread::scope(|scope| {
             scope
                 .spawn(|| {

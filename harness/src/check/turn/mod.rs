@@ -2,16 +2,17 @@
 
 pub(crate) mod child;
 pub(crate) mod concurrency;
-pub(crate) mod entry;
 pub(crate) mod gate;
 pub(crate) mod libtest;
+
+use std::sync::LazyLock;
 
 use self::gate::{Gate, Manner, Turn};
 use super::scopes::open::{current, is_inside_a_check};
 use super::scopes::tree;
 use crate::config::TestFacts;
 
-static GATE: Gate = Gate::new();
+static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
 
 /// Who runs a check.
 #[derive(Clone, Copy)]

@@ -6,7 +6,6 @@
 mod file;
 mod lines;
 mod separate;
-mod symbol_table;
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -15,9 +14,8 @@ use gpu_leak_core::report::bare_name;
 use rustc_demangle::try_demangle;
 use rustc_hash::FxHashMap;
 
-use self::file::ElfFile;
+use self::file::{ElfFile, SymbolTable};
 use self::lines::Lines;
-use self::symbol_table::SymbolTable;
 use super::super::cpp_names;
 use super::Symbol;
 use crate::capture::modules::Module;

@@ -61,7 +61,7 @@ fn turn_met(turn: &Turn<'_>, met: bool) -> bool {
 }
 
 fn all_take_turns(manners: &[Manner]) {
-    let (gate, inside) = (Gate::new(), Inside::default());
+    let (gate, inside) = (Gate::default(), Inside::default());
     thread::scope(|threads| {
         for manner in manners {
             threads.spawn(|| inside.take_turn(&gate, *manner));
@@ -87,7 +87,7 @@ pub fn a_crowd() {
 /// Checks queue one after another while one check is inside. They are admitted in this order.
 pub fn first_come_first_served() {
     waits_anew();
-    let (gate, order) = (Gate::new(), Mutex::new(Vec::new()));
+    let (gate, order) = (Gate::default(), Mutex::new(Vec::new()));
     let line = [Exclusive, Parallel, Exclusive, Parallel];
     thread::scope(|threads| {
         let first = gate.enter(Exclusive);
@@ -110,7 +110,7 @@ pub fn first_come_first_served() {
 /// beside the one inside, but wait for their turn.
 pub fn nobody_passes_the_line() {
     waits_anew();
-    let (gate, order) = (Gate::new(), Mutex::new(Vec::new()));
+    let (gate, order) = (Gate::default(), Mutex::new(Vec::new()));
     thread::scope(|threads| {
         let first = gate.enter(Parallel);
         for (number, manner) in [Exclusive, Parallel].into_iter().enumerate() {
@@ -132,7 +132,7 @@ pub fn nobody_passes_the_line() {
 /// and none waits for another to leave.
 pub fn those_in_line_that_share_are_inside_together() {
     waits_anew();
-    let (gate, all_inside) = (Gate::new(), Barrier::new(3));
+    let (gate, all_inside) = (Gate::default(), Barrier::new(3));
     thread::scope(|threads| {
         let first = gate.enter(Exclusive);
         for number in 0..3 {
@@ -153,7 +153,7 @@ pub fn those_in_line_that_share_are_inside_together() {
 /// thread, while other checks queue. The thread's check is admitted immediately. Both checks know
 /// that they overlapped, and the checks in the queue overlap neither.
 pub fn a_check_that_the_one_inside_waits_for() {
-    let (gate, inside) = (Gate::new(), Inside::default());
+    let (gate, inside) = (Gate::default(), Inside::default());
     thread::scope(|threads| {
         threads.spawn(|| inside.take_turn(&gate, Exclusive));
         threads.spawn(|| inside.take_turn(&gate, Parallel));
@@ -177,7 +177,7 @@ pub fn a_check_that_the_one_inside_waits_for() {
 /// A thread of the program begins a check at any moment, without waiting. That check and every
 /// check that it overlaps know of the overlap, and all checks are admitted.
 pub fn a_check_of_the_program_s_own() {
-    let (gate, inside) = (Gate::new(), Inside::default());
+    let (gate, inside) = (Gate::default(), Inside::default());
     let take = |turn: Turn<'_>, manner| {
         let met = inside.work(manner);
         assert_eq!(turn_met(&turn, met), met, "a meeting that the gate missed");
@@ -193,7 +193,7 @@ pub fn a_check_of_the_program_s_own() {
 
 /// A check panics inside. The other checks are admitted, and overlap no check.
 pub fn a_panic_inside() {
-    let (gate, inside) = (Gate::new(), Inside::default());
+    let (gate, inside) = (Gate::default(), Inside::default());
     thread::scope(|threads| {
         for manner in [Exclusive, Parallel] {
             let (gate, inside) = (&gate, &inside);

@@ -1,15 +1,14 @@
 //! The entries of the attribute and of the configuration file that let a resource stay, and the
 //! patterns in them.
 
-mod date;
-mod inlined;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
-pub use self::date::Date;
 use crate::call_site::allocators;
 use crate::ledger::Kind;
 use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site, named};
@@ -112,7 +111,7 @@ impl Pattern {
             let mut names = site.frames.iter().filter_map(of);
             names.any(|name| pattern.matches(name))
         };
-        let is_inlined = |frame: &Frame| inlined::is_of(&self.text, frame);
+        let is_inlined = |frame: &Frame| matches_inlined(&self.text, frame);
         match self.kind {
             PatternKind::Site => site.user_frame().is_some_and(|frame| {
                 let name = frame.function.as_ref();
@@ -275,5 +274,77 @@ pub fn apply(
     expired
 }
 
-#[cfg(test)]
-mod tests;
+/// A day of the Gregorian calendar, in UTC, as in the `until` of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Date {
+    year: u16,
+    month: u8,
+    day: u8,
+}
+
+impl Date {
+    /// Creates a date.
+    pub const fn new(year: u16, month: u8, day: u8) -> Self {
+        Self { year, month, day }
+    }
+
+    /// Returns the date that is this many days after 1970-01-01, computed with Howard Hinnant's
+    /// [`civil_from_days`](https://howardhinnant.github.io/date_algorithms.html).
+    pub fn from_days(days: u64) -> Self {
+        // Years that begin in March end with the leap day. Four hundred such years have 146,097
+        // days.
+        let days = days + 719_468;
+        let (era, day_of_era) = (days / 146_097, days % 146_097);
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        let year = era * 400 + year_of_era + u64::from(month <= 2);
+        Self::new(year as u16, month as u8, day as u8)
+    }
+}
+
+/// Formats as `2026-12-31`.
+impl fmt::Display for Date {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+/// Whether `pattern`, written for a function with its path, matches the frame of an inlined
+/// function: the last segment of the pattern matches the bare name, and one of its other segments
+/// is the file's module.
+///
+/// In an unoptimised build, `optim::Adam::step` has its full name in a backtrace. In an optimised
+/// build with `debug = "line-tables-only"`, line tables contain only the bare name and the file of
+/// an inlined function: `step` in `src/optim.rs`. An entry written for one build must also match in
+/// the other.
+fn matches_inlined(pattern: &str, frame: &Frame) -> bool {
+    let (Some(function), Some(file)) = (&frame.function, &frame.file) else {
+        return false;
+    };
+    let Some((path, last)) = pattern.rsplit_once("::") else {
+        return false;
+    };
+    let is_bare = !function.contains("::") && !function.starts_with('{');
+    let module = module(file);
+    let is_module = |word: &str| !word.is_empty() && WildMatch::new(word).matches(&module);
+    is_bare && WildMatch::new(last).matches(function) && path.split("::").any(is_module)
+}
+
+/// Returns `optim` for `src/optim.rs` and `src/optim/mod.rs`, and the crate's name for a crate's
+/// root.
+fn module(file: &str) -> String {
+    let mut parts = file.rsplit(['/', '\\']);
+    let stem = parts.next().and_then(|name| name.strip_suffix(".rs"));
+    let is_root = |name: &&str| matches!(*name, "mod" | "lib" | "main");
+    let module = match stem.filter(|name| !is_root(name)) {
+        Some(stem) => stem,
+        None => parts
+            .find(|directory| *directory != "src")
+            .unwrap_or_default(),
+    };
+    module.replace('-', "_")
+}

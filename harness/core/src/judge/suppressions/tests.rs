@@ -1,4 +1,4 @@
-use super::{Date, Finding, FindingKind, Pattern, Suppression};
+use super::{Date, Finding, FindingKind, Pattern, Suppression, matches_inlined};
 use crate::ledger::{Kind, Layer, Place};
 use crate::report::{AllowedBy, Frame, Library, Site};
 
@@ -254,4 +254,71 @@ fn a_finding_names_the_entry_whose_limits_it_exceeds() {
     );
     let allowed = applied(entry("fn", "*"), vec![leak(10)]);
     assert_eq!(allowed[0].exceeds, None);
+}
+
+#[test]
+fn days_are_counted_over_leap_years() {
+    for (days, date) in [
+        (0, "1970-01-01"),
+        (59, "1970-03-01"),
+        (11_016, "2000-02-29"),
+        (20_453, "2025-12-31"),
+        (20_454, "2026-01-01"),
+        (47_540, "2100-02-28"),
+        (47_541, "2100-03-01"),
+    ] {
+        assert_eq!(Date::from_days(days).to_string(), date, "{days}");
+    }
+}
+
+#[test]
+fn an_earlier_day_is_less() {
+    assert!(Date::new(2026, 1, 31) < Date::new(2026, 2, 1));
+    assert!(Date::new(2025, 12, 31) < Date::new(2026, 1, 1));
+}
+
+fn inlined(function: &str, file: &str) -> Frame {
+    Frame {
+        function: Some(function.into()),
+        file: Some(file.into()),
+        ..Frame::default()
+    }
+}
+
+#[test]
+fn an_inlined_function_is_known_by_its_name_and_its_file() {
+    let step = inlined("step", "src/optim.rs");
+    for pattern in [
+        "train::optim::Adam::step",
+        "*::optim::*::step",
+        "*::optim::st*",
+        "*::step",
+    ] {
+        assert!(matches_inlined(pattern, &step), "{pattern}");
+    }
+    for pattern in [
+        "train::nn::Linear::step",
+        "train::optim::Adam::zero",
+        "step",
+    ] {
+        assert!(!matches_inlined(pattern, &step), "{pattern}");
+    }
+    assert!(matches_inlined(
+        "train::optim::step",
+        &inlined("step", "src/optim/mod.rs")
+    ));
+    assert!(matches_inlined(
+        "my_crate::step",
+        &inlined("step", "my-crate/src/lib.rs")
+    ));
+}
+
+#[test]
+fn a_function_with_its_path_is_known_by_that_alone() {
+    let whole = inlined("train::nn::step", "src/optim.rs");
+    assert!(!matches_inlined("train::optim::step", &whole));
+    assert!(!matches_inlined(
+        "train::optim::*",
+        &inlined("{closure#0}", "src/optim.rs")
+    ));
 }

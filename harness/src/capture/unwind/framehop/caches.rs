@@ -4,9 +4,8 @@
 //! would begin with an empty cache. In addition, a thread-local with a destructor could not be used
 //! by a wrapper that is called while the thread's locals are being destroyed.
 
-use std::mem::ManuallyDrop;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use framehop::{
     CacheNative, FrameAddress, MustNotAllocateDuringUnwind, UnwindRegsNative, Unwinder,
@@ -40,50 +39,46 @@ struct Caches {
     rules: CachedRules,
 }
 
-/// A slot for caches, in its own cache line to avoid false sharing.
+/// A slot for caches, in its own cache line to avoid false sharing. It is locked while a walk uses
+/// its caches.
 #[repr(align(128))]
-struct Place(AtomicPtr<Caches>);
+struct Place(Mutex<Option<Box<Caches>>>);
 
-/// The caches that are not in use. There are never more caches than there have been simultaneous
-/// walks.
-static PLACES: [Place; 64] = [const { Place(AtomicPtr::new(ptr::null_mut())) }; 64];
+/// There are never more caches than there have been simultaneous walks.
+static PLACES: [Place; 64] = [const { Place(Mutex::new(None)) }; 64];
 
-/// The caches that one walk has borrowed. They are returned when this is dropped.
-pub(super) struct Borrowed(ManuallyDrop<Box<Caches>>);
+/// The slot that one walk has locked. Its caches exist, or there is enough stack to create them.
+pub(super) struct Borrowed(MutexGuard<'static, Option<Box<Caches>>>);
 
-/// Returns the caches that this thread used last, or those of another thread, or new ones. `room`
-/// is the number of bytes left on the stack. Returns `None` if that is not enough.
+/// Returns the caches that this thread used last, or those of another thread, or a slot for new
+/// ones. `room` is the number of bytes left on the stack. Returns `None` if that is not enough, or
+/// if as many walks as there are slots are in progress.
 pub(super) fn borrow(room: usize) -> Option<Borrowed> {
-    let new = || {
-        (room >= ROOM).then(|| {
-            Box::new(Caches {
-                steps: KnownSteps::new(),
-                rules: CachedRules(std::array::from_fn(|_| Cache::new_in())),
-            })
-        })
-    };
     if cfg!(debug_assertions) && room < ROOM_FOR_A_WALK {
         return None;
     }
-    let others = || PLACES.iter().find_map(take);
-    let caches = take(preferred()).or_else(others).or_else(new)?;
-    Some(Borrowed(ManuallyDrop::new(caches)))
-}
-
-/// Returns the slot that this thread tries first.
-fn preferred() -> &'static Place {
-    &PLACES[thread::number().0 as usize % PLACES.len()]
-}
-
-/// Takes the caches out of this slot.
-fn take(place: &Place) -> Option<Box<Caches>> {
-    if place.0.load(Ordering::Relaxed).is_null() {
-        return None;
+    let (others, preferred) = PLACES.split_at(thread::number().0 as usize % PLACES.len());
+    let mut empty = None;
+    for place in preferred.iter().chain(others) {
+        match place.lock() {
+            Some(slot) if slot.is_some() => return Some(Borrowed(slot)),
+            Some(slot) if empty.is_none() => empty = Some(slot),
+            _ => {}
+        }
     }
-    let caches = place.0.swap(ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: the pointer is null or was made from a box by `Borrowed`. Taking it transfers
-    // ownership.
-    (!caches.is_null()).then(|| unsafe { Box::from_raw(caches) })
+    empty.filter(|_| room >= ROOM).map(Borrowed)
+}
+
+impl Place {
+    /// Locks the slot, unless a walk has locked it. The caches are always valid, even if a walk
+    /// panicked.
+    fn lock(&self) -> Option<MutexGuard<'_, Option<Box<Caches>>>> {
+        match self.0.try_lock() {
+            Ok(slot) => Some(slot),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
 }
 
 impl Borrowed {
@@ -92,7 +87,12 @@ impl Borrowed {
         &mut self,
         modules: &'static UnwindModules,
     ) -> (&mut KnownSteps, &mut CachedRules) {
-        let Caches { steps, rules } = &mut **self.0;
+        let Caches { steps, rules } = &mut **self.0.get_or_insert_with(|| {
+            Box::new(Caches {
+                steps: KnownSteps::new(),
+                rules: CachedRules(std::array::from_fn(|_| Cache::new_in())),
+            })
+        });
         steps.keep_for(ptr::from_ref(modules).addr());
         (steps, rules)
     }
@@ -120,23 +120,5 @@ impl CachedRules {
         // depend on all bits of the address.
         let hash = address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         &mut self.0[hash as usize % BANKS]
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        // SAFETY: the value is taken only once, here at the end.
-        let caches = Box::into_raw(unsafe { ManuallyDrop::take(&mut self.0) });
-        let put = |place: &Place| {
-            let (free, set) = (ptr::null_mut(), Ordering::Release);
-            let put = place
-                .0
-                .compare_exchange(free, caches, set, Ordering::Relaxed);
-            put.is_ok()
-        };
-        if !put(preferred()) && !PLACES.iter().any(put) {
-            // SAFETY: the pointer was made from a box above, and no slot has taken it.
-            drop(unsafe { Box::from_raw(caches) });
-        }
     }
 }

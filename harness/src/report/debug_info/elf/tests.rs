@@ -9,7 +9,7 @@ use std::process::Command;
 use super::super::Symbol;
 use super::DebugInfo;
 use crate::capture;
-use crate::capture::mappings;
+use crate::capture::modules;
 use crate::capture::modules::Modules;
 use crate::loader::Library;
 
@@ -74,7 +74,7 @@ fn symbols(directory: &Path) -> Vec<Symbol> {
     let enter = unsafe { library.function::<extern "C" fn(extern "C" fn())>(c"enter") };
     STACK.take();
     enter.unwrap()(back);
-    let modules = Modules::parse(&mappings::of_this_process());
+    let modules = Modules::parse(&modules::read_maps());
     let mut info = DebugInfo::default();
     let mut found = Vec::new();
     for address in STACK.take() {

@@ -1,0 +1,96 @@
+//! Prepares a process to be checked: begins to intercept the driver, to accept reports from other
+//! sources, and to record, and runs the process's `#[warmup]` functions.
+
+use std::thread;
+
+use gpu_leak_interpose as threads;
+
+use crate::api::{self, MissedBefore};
+use crate::capture::{self, record};
+use crate::check::body;
+use crate::check::scopes::hooks;
+use crate::check::scopes::open::is_inside_a_check;
+use crate::device::start::BeforeFirstThread;
+use crate::ledger::Layer;
+use crate::sync::{Mutex, locked};
+use crate::workspace::Workspace;
+use crate::{observe, probe, registry};
+
+/// Begins to intercept the driver and to accept reports from other sources. Returns the calls that
+/// had been missed before.
+///
+/// # Panics
+///
+/// Panics if more allocators have a probe than can be told apart.
+pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> MissedBefore {
+    Workspace::init(manifest_dir, file);
+    // This happens before anything is reported, so that an allocator with a probe is always
+    // counted.
+    for probe in probe::all() {
+        let _ = Layer::allocator(probe.name());
+    }
+    gpu_leak_interpose::mark_threads(|| capture::exact_stack().0.into());
+    observe::listen();
+    hooks::install();
+    let before = api::begin_check();
+    record::identify();
+    before
+}
+
+/// Begins the recording, if one is requested. This happens before anything is watched, so that the
+/// recording contains all events.
+pub(crate) fn record_from_here(manifest_dir: Option<&str>, file: &str) {
+    let workspace = Workspace::init(manifest_dir, file);
+    record::begin(workspace.root());
+}
+
+inventory::submit!(BeforeFirstThread(record_from_the_beginning));
+
+/// Begins the recording before the program starts its first thread, and therefore before the first
+/// driver call, because an unchecked test may call the driver before the first check begins.
+fn record_from_the_beginning() {
+    if record::asked().is_some()
+        && let [case, ..] = registry::cases()[..]
+    {
+        record_from_here(case.origin.manifest_dir, case.origin.file);
+    }
+}
+
+/// The token of a warm-up's thread and of the threads that it starts. No scope has this number, so
+/// the resources of these threads belong to no scope, and exist before every check.
+const TOKEN: u64 = 1 << 32;
+
+/// Runs every warm-up before the first baseline of the process, but only the first time this is called. Other checks wait until the warm-ups
+/// have ended. This does nothing for a check that a warm-up itself runs, because that check would
+/// wait forever, and nothing for a nested check, because the outer check has already called it.
+///
+/// # Errors
+///
+/// Returns the message of a warm-up that panicked. The current check then fails with it.
+pub(crate) fn warm_up() -> Result<(), String> {
+    if threads::token() == TOKEN || is_inside_a_check() {
+        return Ok(());
+    }
+    static DONE: Mutex<bool> = Mutex::new(false);
+    let mut done = locked(&DONE);
+    if std::mem::replace(&mut *done, true) {
+        return Ok(());
+    }
+    for warmup in registry::warmups() {
+        let thread = thread::Builder::new().name(warmup.path.to_owned());
+        let thread = thread.spawn(|| {
+            threads::set_token(TOKEN);
+            (warmup.run)();
+        });
+        let end = thread
+            .map_err(|error| error.to_string())
+            .and_then(|thread| {
+                thread.join().map_err(|payload| {
+                    let said = body::message(&*payload).unwrap_or("the panic has no message");
+                    said.to_owned()
+                })
+            });
+        end.map_err(|why| format!("the warm-up {} failed: {why}", warmup.path))?;
+    }
+    Ok(())
+}
