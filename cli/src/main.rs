@@ -19,7 +19,8 @@
 //! 8 arguments                    the command line
 //! 7 render launch progress       a file for each format; processes, signals and the preloaded library;
 //!                                progress on a terminal;
-//!   entries                      what the entries of the configuration file match in a run
+//!   entries                      what the entries of the configuration file match in a run;
+//!   comparison                   what changed between two runs
 //! 6 overview                     the model that all formats use
 //! 5 run                          reads run files
 //! 4 run_directories              which files belong to the runs that the user names
@@ -30,6 +31,7 @@
 
 mod arguments;
 mod commands;
+mod comparison;
 mod deny;
 mod entries;
 mod exit;
