@@ -1,7 +1,6 @@
 //! `--deny` and `--strict`: conditions that fail the command although no test failed, and the
 //! resulting exit code.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings};
@@ -9,10 +8,11 @@ use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Re
 use gpu_leak_check::report::escape;
 
 use crate::arguments::{Deny, Judging};
+use crate::comparison::{DiffStatus, compare};
 use crate::entries::{configurations, expired, is_complete, slack, unmatched_in_file};
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::say;
-use crate::overview::{Overview, identity, merged, outcome};
+use crate::overview::{Overview, outcome};
 use crate::run::Run;
 use crate::run_directories;
 use crate::workspace;
@@ -229,16 +229,12 @@ fn new(run: &Run, against: Option<&Path>) -> ExitResult<Vec<String>> {
     Ok(added(run, &Run::read(&[older])?))
 }
 
-/// Returns a sentence for each finding that is not among those of the older run.
+/// Returns a sentence for each finding that the older run does not have, or that failed no test
+/// there.
 fn added(run: &Run, older: &Run) -> Vec<String> {
-    let known = older.reports().flat_map(|report| &report.findings);
-    let known: HashSet<_> = known.map(identity).collect();
-    let findings = merged(run, |_, finding| (identity(finding), finding.kind));
-    let new = findings
-        .iter()
-        .map(|group| &group.finding)
-        .filter(|finding| !known.contains(&identity(finding)));
-    new.map(|finding| format!("new: {finding}")).collect()
+    let changes = compare(older, run).into_iter();
+    let new = changes.filter(|(status, _)| *status == DiffStatus::New);
+    new.map(|(_, line)| format!("new: {line}")).collect()
 }
 
 /// Returns the checks whose findings fail no test because of the policy.
@@ -290,6 +286,20 @@ mod tests {
 
     use super::added;
     use crate::render::sample;
+
+    #[test]
+    fn a_finding_that_failed_no_test_before_is_new() {
+        let with = |kind| {
+            let finding = sample::finding(kind, "f", 1, 64);
+            sample::run(vec![sample::with("a", &[finding])])
+        };
+        let leaked = with(FindingKind::Leaked);
+        for before in [FindingKind::FirstUse, FindingKind::Allowed] {
+            let new = added(&leaked, &with(before));
+            assert_eq!(new.len(), 1, "{before:?}");
+        }
+        assert_eq!(added(&with(FindingKind::FirstUse), &leaked), [""; 0]);
+    }
 
     #[test]
     fn findings_without_a_stack_are_told_apart() {
