@@ -1,7 +1,7 @@
 //! `--deny` and `--strict`: conditions that fail the command although no test failed, and the
 //! resulting exit code.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings};
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Report};
@@ -28,11 +28,13 @@ pub(crate) struct Denied {
 
 impl Denied {
     /// Returns the denied conditions of a run. `is_part` says whether the run covers only part of
-    /// the suite, in which case entries of the configuration file may match nothing.
+    /// the suite, in which case entries of the configuration file may match nothing. `older` is the
+    /// run that [`Judging::older`] returned.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
         is_part: bool,
+        older: Option<&Run>,
     ) -> ExitResult<Self> {
         let run = overview.run;
         let settings = settings_of(run)?;
@@ -44,8 +46,10 @@ impl Denied {
                 Deny::Unmatched => denied.findings.extend(unmatched(overview, is_part)?),
                 Deny::Aborted => denied.findings.extend(aborted(overview)),
                 Deny::New => {
-                    let new = new(run, judging.against.as_deref())?;
-                    denied.findings.extend(new);
+                    if let Some(older) = older {
+                        older.say_problems();
+                        denied.findings.extend(added(run, older));
+                    }
                 }
                 Deny::Expired => denied.findings.extend(expired(run)),
                 Deny::FirstUse => denied.findings.extend(first_use(run)),
@@ -130,6 +134,23 @@ impl Denied {
 }
 
 impl Judging {
+    /// Returns the older run for `--deny new`. `files` are those of the run that is compared with
+    /// it; there are none yet before that run begins.
+    pub(crate) fn older(&self, files: &[PathBuf]) -> ExitResult<Option<Run>> {
+        if !self.deny.contains(&Deny::New) {
+            return Ok(None);
+        }
+        let older = match &self.against {
+            Some(directory) => directory.clone(),
+            None => run_directories::before(files)?.ok_or_else(|| {
+                Failure::usage(
+                    "there is no earlier run to compare with: name one with --against DIRECTORY",
+                )
+            })?,
+        };
+        Run::read(&[older]).map(Some)
+    }
+
     /// Returns the conditions denied by the command line and by `strict` in the configuration file.
     fn denied(&self, settings: RunSettings) -> Vec<Deny> {
         let strict = [
@@ -214,19 +235,6 @@ fn first_use(run: &Run) -> Vec<String> {
     reports
         .map(|report| format!("first-use: {}", escape::name(&report.test)))
         .collect()
-}
-
-/// Returns the findings that the older run does not have, regardless of their kind.
-fn new(run: &Run, against: Option<&Path>) -> ExitResult<Vec<String>> {
-    let older = match against {
-        Some(directory) => directory.to_owned(),
-        None => run_directories::before(&run.files)?.ok_or_else(|| {
-            Failure::usage(
-                "there is no earlier run to compare with: name one with --against DIRECTORY",
-            )
-        })?,
-    };
-    Ok(added(run, &Run::read(&[older])?))
 }
 
 /// Returns a sentence for each finding that the older run does not have, or that failed no test

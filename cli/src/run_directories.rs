@@ -44,7 +44,8 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     runs.into_iter().map(|(_, directory)| directory).collect()
 }
 
-/// Returns the newest run of the workspace that was written before the run with these files.
+/// Returns the newest run of the workspace that was written before the run with these files, or the
+/// newest of all if there are no files.
 pub(crate) fn before(run: &[PathBuf]) -> ExitResult<Option<PathBuf>> {
     let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let of_run: BTreeSet<PathBuf> = (run.iter())
@@ -52,7 +53,8 @@ pub(crate) fn before(run: &[PathBuf]) -> ExitResult<Option<PathBuf>> {
         .collect();
     let is_earlier = |directory: &PathBuf| {
         let files = run_files(directory).unwrap_or_default();
-        !of_run.contains(&absolute(directory)) && written(&files) < written(run)
+        let is_other = !of_run.contains(&absolute(directory));
+        is_other && (run.is_empty() || written(&files) < written(run))
     };
     Ok(newest_first(&workspace::runs()?)
         .into_iter()

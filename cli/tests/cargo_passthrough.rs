@@ -337,6 +337,32 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     assert!(runs.join("third").is_dir());
 }
 
+/// Otherwise, the whole suite would run first, and its exit code would be lost.
+#[test]
+fn an_older_run_that_does_not_exist_is_refused_before_cargo_starts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |words: &[&str]| {
+        let mut command = with_cargo(directory.path(), "keeps_a_tensor", 101);
+        call(command.args(["test", "--name", "nightly"]).args(words))
+    };
+    let has_started = || directory.path().join("given").exists();
+    for words in [&["--deny=new"][..], &["--deny=new", "--against", "nosuch"]] {
+        let refused = run(words);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(!has_started(), "{refused:?}");
+    }
+    let compiled = run(&["--deny=new", "--no-run"]);
+    assert_eq!(compiled.code, Some(101), "{compiled:?}");
+    // The older run may have the name of the new one, which replaces it.
+    let known = run(&["--deny=new"]);
+    assert_eq!(known.code, Some(101), "{known:?}");
+    assert!(!known.stderr.contains("denied: new"), "{known:?}");
+    let mut command = with_cargo(directory.path(), "keeps_two_tensors", 0);
+    let words = ["test", "--name=nightly", "--deny=new", "--against=nightly"];
+    let new = call(command.args(words));
+    assert!(new.stderr.contains("denied: new: leaked"), "{new:?}");
+}
+
 #[test]
 fn a_named_run_stays_until_a_new_one_of_its_name_has_begun() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -405,6 +405,20 @@ fn without_against_new_findings_are_denied_against_the_run_before() {
     assert_eq!(denied("third".as_ref()), "");
 }
 
+/// What is missing from the older run seems to be new.
+#[test]
+fn the_problems_of_the_older_run_are_noted() {
+    let base = tempfile::tempdir().expect("a directory");
+    let old = checked(base.path(), "old", &["keeps_a_tensor"]);
+    let text = fs::read_to_string(file_of(&old)).expect("the file");
+    fs::write(file_of(&old), &text[..text.len() - 9]).expect("the file");
+    let new = checked(base.path(), "new", &["keeps_a_tensor"]);
+    let words = ["report", "--deny=new", "--against"].map(OsStr::new);
+    let reported = gpu_leak(words.into_iter().chain([old.as_os_str(), new.as_os_str()]));
+    assert!(reported.stderr.contains("denied: new: "), "{reported:?}");
+    assert!(reported.stderr.contains("is cut off"), "{reported:?}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_report_that_cannot_be_written_is_an_error() {

@@ -36,6 +36,11 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
         }
         _ => every_test,
     };
+    // The new run may replace it.
+    let older = match arguments.start_no_test() {
+        true => None,
+        false => asked.judging.older(&[])?,
+    };
     let session = Session::new(name, workspace.runs(), asked.name.as_deref(), asked.peaks)?;
     let mut cargo = Command::new(workspace::cargo());
     cargo.arg(name);
@@ -55,7 +60,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     // cargo does not start the remaining programs once one has failed.
     let has_stopped = code != 0 && !arguments.has("--no-fail-fast");
     let is_part = has_stopped || arguments.select_a_part(&workspace);
-    let mut denied = Denied::in_run(&overview, &asked.judging, is_part)?;
+    let mut denied = Denied::in_run(&overview, &asked.judging, is_part, older.as_ref())?;
     if !overview.has_measured() {
         denied.add_without_checks(&asked.judging)?;
     }

@@ -12,7 +12,8 @@ use crate::session;
 pub(crate) fn run(asked: &Report) -> ExitResult<u8> {
     let run = Run::read(&run_directories::chosen_or_newest(&asked.runs)?)?;
     let overview = Overview::of(&run);
-    let denied = Denied::in_run(&overview, &asked.judging, false)?;
+    let older = asked.judging.older(&run.files)?;
+    let denied = Denied::in_run(&overview, &asked.judging, false, older.as_ref())?;
     match &asked.out {
         Some(file) => session::write_report(asked.format, file, &overview)?,
         None => session::print_report(asked.format, Stream::Output, &overview)?,
