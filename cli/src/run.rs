@@ -42,27 +42,23 @@ pub(crate) struct Process {
     pub(crate) file: RunFile,
 }
 
-/// What all attempts at a test have in common. Runs on several machines may have the same name.
+/// What all attempts at a test have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Attempted {
+    /// The runner's ID. Several runs, such as the jobs of a matrix, may have the same name.
     run: String,
     test: String,
     round: Option<u32>,
-    host: Option<String>,
-    pid_space: Option<String>,
 }
 
 impl Process {
     /// Returns what the process attempted, and the number of the attempt.
     fn attempt(&self) -> Option<(Attempted, u32)> {
-        let header = self.file.header.as_ref()?;
-        let attempt = header.attempt.as_ref()?;
+        let attempt = self.file.header.as_ref()?.attempt.as_ref()?;
         let attempted = Attempted {
-            run: header.run.clone(),
+            run: attempt.run.clone(),
             test: attempt.test.clone(),
             round: attempt.round,
-            host: header.environment.host.clone(),
-            pid_space: header.pid_space.clone(),
         };
         Some((attempted, attempt.number))
     }

@@ -88,6 +88,7 @@ pub(crate) fn retried() -> Run {
             pid_space: None,
             attempt: Some(Attempt {
                 test: "optim::train trains".to_owned(),
+                run: "5f2c-aa".to_owned(),
                 number,
                 round: None,
             }),

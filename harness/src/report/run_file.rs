@@ -100,6 +100,9 @@ pub struct Environment {
 pub struct Attempt {
     /// The runner's name for the test, such as `optim::train frees_everything`.
     pub test: String,
+    /// The ID that the runner gave to its run. Each run has its own attempts.
+    #[serde(default)]
+    pub run: String,
     /// The number of the attempt, counted from 1.
     pub number: u32,
     /// The round of a stress run, as numbered by the runner. Each round has its own attempts.
