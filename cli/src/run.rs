@@ -15,7 +15,7 @@ use gpu_leak_check::report::run_file::{
 };
 use gpu_leak_check::report::{Code, device_title, escape};
 
-use crate::exit::ExitResult;
+use crate::exit::{ExitResult, Failure};
 use crate::output::{say, test_names};
 use crate::run_directories::files_of;
 
@@ -100,6 +100,20 @@ impl Run {
         run.forget_duplicate_aborts();
         run.set_earlier_attempts_aside();
         Ok(run)
+    }
+
+    /// Returns an error if `older` is this run. A comparison would show no difference.
+    pub(crate) fn is_not(&self, older: &Self) -> ExitResult<()> {
+        let files = |run: &Self| -> BTreeSet<PathBuf> {
+            let files = run.files.iter();
+            files.filter_map(|it| fs::canonicalize(it).ok()).collect()
+        };
+        if files(self) != files(older) {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "the older run and the newer one are the same run: name two different runs",
+        ))
     }
 
     /// Prints the files and lines that could not be read.

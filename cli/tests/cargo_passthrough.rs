@@ -337,6 +337,41 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     assert!(runs.join("third").is_dir());
 }
 
+/// Such as names of branches. One run must not replace the other.
+#[test]
+fn runs_of_similar_names_are_different_runs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let runs = directory.path().join("runs");
+    let long = "n".repeat(300);
+    for (one, other) in [
+        ("fix/pool", "fix_pool"),
+        ("\u{6771}\u{4eac}", "\u{5927}\u{962a}"),
+        (&*long, &*format!("{long}n")),
+    ] {
+        for (name, test) in [(one, "gives_back"), (other, "keeps_a_tensor")] {
+            let mut command = with_cargo(directory.path(), test, 0);
+            call(command.args(["test", "--name", name]));
+        }
+        let diff = |old: &str, new: &str| {
+            let mut diff = command();
+            call(
+                diff.args(["diff", old, new])
+                    .env("GPU_LEAK_CHECK_OUTPUT", &runs),
+            )
+        };
+        let new = diff(one, other);
+        assert_eq!(new.code, Some(1), "{new:?}");
+        assert!(new.stdout.contains("new: 1"), "{new:?}");
+        let same = diff(one, one);
+        assert_eq!(same.code, Some(2), "{same:?}");
+        assert!(same.stderr.contains("are the same run"), "{same:?}");
+        let mut report = command();
+        report.args(["report", "--deny=new", "--against", other, other]);
+        let same = call(report.env("GPU_LEAK_CHECK_OUTPUT", &runs));
+        assert_eq!(same.code, Some(2), "{same:?}");
+    }
+}
+
 /// Otherwise, the whole suite would run first, and its exit code would be lost.
 #[test]
 fn an_older_run_that_does_not_exist_is_refused_before_cargo_starts() {

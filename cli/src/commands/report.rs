@@ -13,6 +13,7 @@ pub(crate) fn run(asked: &Report) -> ExitResult<u8> {
     let run = Run::read(&run_directories::chosen_or_newest(&asked.runs)?)?;
     let overview = Overview::of(&run);
     let older = asked.judging.older(&run.files)?;
+    older.iter().try_for_each(|older| run.is_not(older))?;
     let denied = Denied::in_run(&overview, &asked.judging, false, older.as_ref())?;
     match &asked.out {
         Some(file) => session::write_report(asked.format, file, &overview)?,
