@@ -138,6 +138,19 @@ fn a_success_of_cargo_without_any_check_is_no_success() {
 }
 
 #[test]
+fn a_report_about_no_check_is_not_green() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("leaks.xml");
+    let output = format!("--report=junit={}", out.display());
+    for (mode, errors) in [("auto", 1), ("off", 0)] {
+        let mut command = with_cargo(directory.path(), "", 0);
+        call(command.args(["test", &output]).env("GPU_LEAK_CHECK", mode));
+        let junit = fs::read_to_string(&out).expect("a file");
+        assert_eq!(junit.matches("<error ").count(), errors, "{junit}");
+    }
+}
+
+#[test]
 fn cargos_exit_code_is_kept_if_nothing_was_checked() {
     let directory = tempfile::tempdir().expect("a directory");
     let reported = call(with_cargo(directory.path(), "", 101).arg("test"));

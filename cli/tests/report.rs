@@ -406,6 +406,27 @@ fn without_against_new_findings_are_denied_against_the_run_before() {
     assert_eq!(denied("third".as_ref()), "");
 }
 
+/// A job whose results are lost must not look green.
+#[test]
+fn no_format_hides_that_the_results_are_incomplete() {
+    let base = tempfile::tempdir().expect("a directory");
+    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
+    let text = fs::read_to_string(file_of(&run)).expect("the file");
+    fs::write(file_of(&run), &text[..text.len() - 9]).expect("the file");
+    for format in ["junit", "github", "csv", "folded", "flamegraph", "html"] {
+        let words = ["report", "--format", format].map(OsStr::new);
+        let reported = gpu_leak(words.into_iter().chain([run.as_os_str()]));
+        assert_eq!(reported.code, Some(3), "{reported:?}");
+        assert!(reported.stderr.contains("is cut off"), "{reported:?}");
+        let stdout = &reported.stdout;
+        match format {
+            "junit" => assert!(stdout.contains("type=\"incomplete\""), "{stdout}"),
+            "github" => assert!(stdout.contains("::error title="), "{stdout}"),
+            _ => {}
+        }
+    }
+}
+
 /// What is missing from the older run seems to be new.
 #[test]
 fn the_problems_of_the_older_run_are_noted() {

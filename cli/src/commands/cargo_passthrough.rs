@@ -92,8 +92,9 @@ fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
 
 /// Explains why there is nothing to summarise, and returns the exit code.
 fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> ExitResult<u8> {
+    let may_check_nothing = settings()?.may_check_nothing;
     let why = match (code, name) {
-        (0, _) if settings()?.may_check_nothing => {
+        (0, _) if may_check_nothing => {
             "no check ran. This is not an error, because checks are off or `without_gpu` is \"skip\""
         }
         (0, _) if every_test => {
@@ -114,7 +115,11 @@ fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Ex
         _ => "no check ran",
     };
     say(format_args!("gpu-leak-check: {why}"));
-    let unwritten = session::write_all(&Overview::of(&Run::default()), &asked.outputs);
+    let mut run = Run::default();
+    if !may_check_nothing {
+        run.problems.push(why.to_owned());
+    }
+    let unwritten = session::write_all(&Overview::of(&run), &asked.outputs);
     let denied = Denied::without_checks(&asked.judging)?;
     denied.say();
     Ok(match (code, unwritten) {

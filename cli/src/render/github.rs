@@ -48,6 +48,10 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> exit::ExitResu
         let text = format!("{}: {}", escape::name(&report.test), escape::sentence(what));
         command("error", &properties, &title, &text)
     }));
+    errors.extend(overview.problems.iter().map(|problem| {
+        let title = "gpu leak check: the results are incomplete";
+        command("error", &[], title, &escape::sentence(problem))
+    }));
     let warnings = of(Outcome::Warn).map(|group| annotation("warning", group, how));
     let mut warnings: Vec<String> = warnings.collect();
     if let Some(first) = overview.unmeasured.first() {

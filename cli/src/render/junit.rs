@@ -42,6 +42,17 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
         }
         junit.add_test_suite(suite);
     }
+    // Otherwise, a run whose results are lost would look like one without failures.
+    if let Some(first) = overview.problems.first() {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status
+            .set_type("incomplete")
+            .set_message(name(first))
+            .set_description(name(&overview.problems.join("\n")));
+        let mut suite = TestSuite::new(NAME);
+        suite.add_test_case(TestCase::new("the results are complete", status));
+        junit.add_test_suite(suite);
+    }
     let text = junit.to_string();
     let text = text.map_err(|why| Failure::unwritten("JUnit", why))?;
     // The first attribute with this name belongs to the root.
