@@ -312,7 +312,7 @@ fn without_a_directory_the_newest_run_of_the_workspace_is_used() {
         .env("GPU_LEAK_CHECK_OUTPUT", base.path());
     let none = call(&mut report);
     assert_eq!(none.code, Some(3), "{none:?}");
-    assert!(none.stderr.contains("there is no run in"), "{none:?}");
+    assert!(none.stderr.contains("there is no run of this workspace in"), "{none:?}");
 
     checked(base.path(), "r", &["gives_back"]);
     let newest = call(&mut report);
@@ -425,6 +425,45 @@ fn no_format_hides_that_the_results_are_incomplete() {
             _ => {}
         }
     }
+}
+
+/// Several workspaces may share a target directory.
+#[test]
+fn the_newest_run_is_one_of_this_workspace() {
+    let base = tempfile::tempdir().expect("a directory");
+    let words = |words: &[&str]| {
+        let mut command = command();
+        call(
+            command
+                .args(words)
+                .env("GPU_LEAK_CHECK_OUTPUT", base.path()),
+        )
+    };
+    let of = |run: &str, test: &str, package: &str| {
+        let package = [("CARGO_MANIFEST_DIR", package)];
+        checked_in(base.path(), run, &[test], None, &package);
+    };
+    let (ours, others) = (
+        env!("CARGO_MANIFEST_DIR"),
+        base.path().to_str().expect("text"),
+    );
+    of("others", "keeps_two_tensors", others);
+    let none = words(&["report"]);
+    assert_eq!(none.code, Some(3), "{none:?}");
+    assert!(
+        none.stderr.contains("there is no run of this workspace"),
+        "{none:?}"
+    );
+    of("first", "keeps_a_tensor", ours);
+    of("others-again", "gives_back", others);
+    let newest = words(&["report"]);
+    assert!(
+        newest.stdout.contains("planted::keeps_a_tensor"),
+        "{newest:?}"
+    );
+    of("second", "keeps_a_tensor", ours);
+    let known = words(&["report", "--deny=new", "second"]);
+    assert!(!known.stderr.contains("denied: new"), "{known:?}");
 }
 
 /// What is missing from the older run seems to be new.

@@ -92,6 +92,10 @@ pub struct Environment {
     pub driver: Option<String>,
     /// The commit of the sources, if they are in a git repository.
     pub commit: Option<String>,
+    /// The package whose program runs, if cargo or another runner says so.
+    pub package: Option<String>,
+    /// The directory of that package's manifest.
+    pub manifest_dir: Option<String>,
 }
 
 /// One of several attempts at a test. The last attempt determines the result.
