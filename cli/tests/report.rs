@@ -312,7 +312,10 @@ fn without_a_directory_the_newest_run_of_the_workspace_is_used() {
         .env("GPU_LEAK_CHECK_OUTPUT", base.path());
     let none = call(&mut report);
     assert_eq!(none.code, Some(3), "{none:?}");
-    assert!(none.stderr.contains("there is no run of this workspace in"), "{none:?}");
+    assert!(
+        none.stderr.contains("there is no run of this workspace in"),
+        "{none:?}"
+    );
 
     checked(base.path(), "r", &["gives_back"]);
     let newest = call(&mut report);
