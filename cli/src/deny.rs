@@ -60,7 +60,8 @@ impl Denied {
     }
 
     /// Returns the denied condition of a run in which no check measured anything. It is empty
-    /// unless the run requires a GPU or denies unmeasured checks.
+    /// unless the run requires a GPU, or denies unmeasured checks and its settings do not switch
+    /// checks off.
     pub(crate) fn without_checks(judging: &Judging) -> ExitResult<Self> {
         let mut denied = Self::default();
         denied.add_without_checks(judging)?;
@@ -70,7 +71,8 @@ impl Denied {
     /// Adds the condition that nothing was measured, if it is denied and not listed already.
     pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> ExitResult<()> {
         let settings = settings()?;
-        let is_denied = settings.require || judging.denied(settings).contains(&Deny::Unmeasured);
+        let denies = judging.denied(settings).contains(&Deny::Unmeasured);
+        let is_denied = settings.require || (denies && !settings.may_check_nothing);
         if is_denied && self.unmeasured.is_empty() {
             self.unmeasured
                 .push("unmeasured: none of the checks measured anything".to_owned());
@@ -197,11 +199,7 @@ fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
     });
     let problems = overview.problems.iter();
     let problems = problems.map(|problem| format!("unmeasured: {problem}"));
-    let mut sentences: Vec<_> = checks.chain(problems).collect();
-    if sentences.is_empty() && !overview.has_measured() {
-        sentences.push("unmeasured: nothing was checked".to_owned());
-    }
-    sentences
+    checks.chain(problems).collect()
 }
 
 /// Returns the tests and threads that used a GPU or reported an allocation without a check.

@@ -125,8 +125,11 @@ fn a_success_of_cargo_without_any_check_is_no_success() {
         ("GPU_LEAK_CHECK", "off"),
         ("GPU_LEAK_CHECK_WITHOUT_GPU", "skip"),
     ] {
-        let asked = reported_of("", &["test"], variable);
-        assert_eq!(asked.code, Some(0), "{asked:?}");
+        for words in [&["test"][..], &["test", "--strict"]] {
+            let asked = reported_of("", words, variable);
+            assert_eq!(asked.code, Some(0), "{asked:?}");
+            assert!(!asked.stderr.contains("denied"), "{asked:?}");
+        }
     }
     if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
         return;
