@@ -36,7 +36,8 @@ pub(crate) struct Run {
 
 #[derive(Debug, Default)]
 pub(crate) struct Process {
-    /// The name of the program, such as `train`.
+    /// The name of the program, such as `optim::train`: its package's name, and its own if that is
+    /// another one.
     pub(crate) binary: String,
     /// The contents of the run file that it wrote.
     pub(crate) file: RunFile,
@@ -219,7 +220,7 @@ impl Run {
         }
         pass_blocks_of_passed_tests(&mut file.reports);
         self.processes.push(Process {
-            binary: binary(path, file.header.as_ref().map(|header| header.pid)),
+            binary: program(path, file.header.as_ref()),
             file,
         });
     }
@@ -386,6 +387,18 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
          often",
     ));
     report
+}
+
+/// Returns the name of the program that wrote the file. Several packages may have programs of the
+/// same name.
+fn program(path: &Path, header: Option<&Header>) -> String {
+    let binary = binary(path, header.map(|header| header.pid));
+    match header.and_then(|header| header.environment.package.as_ref()) {
+        // In a program's name, cargo replaces `-` with `_`.
+        Some(package) if package.replace('-', "_") == binary.replace('-', "_") => package.clone(),
+        Some(package) => format!("{package}::{binary}"),
+        None => binary,
+    }
 }
 
 /// Returns `train` for `…/train-4711.jsonl` and, if `pid` is 4711, for `…/train-4711-2.jsonl`. The
