@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{checked, checked_in, checking, gpu_leak};
+use crate::support::{call, checked, checked_in, checking, command, gpu_leak};
 
 /// Returns the snapshot of the run or recording at `path`.
 fn snapshot(path: &Path, out: &Path) -> Value {
@@ -137,6 +137,26 @@ fn programs_of_the_same_name_are_several_suites() {
             "{junit}"
         );
     }
+}
+
+/// Such as a runner's directory on another disk.
+#[cfg(unix)]
+#[test]
+fn a_repository_that_is_named_through_a_link_is_found() {
+    let base = tempfile::tempdir().expect("a directory");
+    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("its parent");
+    let link = base.path().join("link");
+    let around = workspace.parent().expect("its parent");
+    std::os::unix::fs::symlink(around, &link).expect("a link");
+    let mut report = command();
+    report.args(["report", "--format=github"]).arg(&run);
+    let reported = call(report.env("GITHUB_WORKSPACE", &link)).stdout;
+    let name = workspace.file_name().expect("a name").to_string_lossy();
+    let file = format!("file={name}/cli/tests/planted.rs,");
+    assert!(reported.contains(&file), "{reported}");
 }
 
 #[cfg(unix)]
