@@ -16,11 +16,10 @@
 //! 11 main                        the entry point
 //! 10 commands                    a file for each subcommand, one for the four of cargo
 //! 9 session deny                 starts, watches and sums up a program; `--deny`
-//! 8 arguments                    the command line
+//! 8 arguments comparison         the command line; what changed between two runs
 //! 7 render launch progress       a file for each format; processes, signals and the preloaded library;
 //!                                progress on a terminal;
-//!   entries                      what the entries of the configuration file match in a run;
-//!   comparison                   what changed between two runs
+//!   entries                      what the entries of the configuration file match in a run
 //! 6 overview                     the model that all formats use
 //! 5 run                          reads run files
 //! 4 run_directories              which files belong to the runs that the user names
