@@ -1,18 +1,18 @@
 //! `--deny` and `--strict`: conditions that fail the command although no test failed, and the
 //! resulting exit code.
 
-use std::collections::HashSet;
-use std::path::Path;
+use std::path::PathBuf;
 
 use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings};
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Report};
 use gpu_leak_check::report::escape;
 
 use crate::arguments::{Deny, Judging};
+use crate::comparison::{DiffStatus, compare};
 use crate::entries::{configurations, expired, is_complete, slack, unmatched_in_file};
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::say;
-use crate::overview::{Overview, identity, merged, outcome};
+use crate::overview::{Overview, outcome};
 use crate::run::Run;
 use crate::run_directories;
 use crate::workspace;
@@ -28,11 +28,13 @@ pub(crate) struct Denied {
 
 impl Denied {
     /// Returns the denied conditions of a run. `is_part` says whether the run covers only part of
-    /// the suite, in which case entries of the configuration file may match nothing.
+    /// the suite, in which case entries of the configuration file may match nothing. `older` is the
+    /// run that [`Judging::older`] returned.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
         is_part: bool,
+        older: Option<&Run>,
     ) -> ExitResult<Self> {
         let run = overview.run;
         let settings = settings_of(run)?;
@@ -44,8 +46,10 @@ impl Denied {
                 Deny::Unmatched => denied.findings.extend(unmatched(overview, is_part)?),
                 Deny::Aborted => denied.findings.extend(aborted(overview)),
                 Deny::New => {
-                    let new = new(run, judging.against.as_deref())?;
-                    denied.findings.extend(new);
+                    if let Some(older) = older {
+                        older.say_problems();
+                        denied.findings.extend(added(run, older));
+                    }
                 }
                 Deny::Expired => denied.findings.extend(expired(run)),
                 Deny::FirstUse => denied.findings.extend(first_use(run)),
@@ -56,7 +60,8 @@ impl Denied {
     }
 
     /// Returns the denied condition of a run in which no check measured anything. It is empty
-    /// unless the run requires a GPU or denies unmeasured checks.
+    /// unless the run requires a GPU, or denies unmeasured checks and its settings do not switch
+    /// checks off.
     pub(crate) fn without_checks(judging: &Judging) -> ExitResult<Self> {
         let mut denied = Self::default();
         denied.add_without_checks(judging)?;
@@ -66,7 +71,8 @@ impl Denied {
     /// Adds the condition that nothing was measured, if it is denied and not listed already.
     pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> ExitResult<()> {
         let settings = settings()?;
-        let is_denied = settings.require || judging.denied(settings).contains(&Deny::Unmeasured);
+        let denies = judging.denied(settings).contains(&Deny::Unmeasured);
+        let is_denied = settings.require || (denies && !settings.may_check_nothing);
         if is_denied && self.unmeasured.is_empty() {
             self.unmeasured
                 .push("unmeasured: none of the checks measured anything".to_owned());
@@ -130,6 +136,23 @@ impl Denied {
 }
 
 impl Judging {
+    /// Returns the older run for `--deny new`. `files` are those of the run that is compared with
+    /// it; there are none yet before that run begins.
+    pub(crate) fn older(&self, files: &[PathBuf]) -> ExitResult<Option<Run>> {
+        if !self.deny.contains(&Deny::New) {
+            return Ok(None);
+        }
+        let older = match &self.against {
+            Some(directory) => directory.clone(),
+            None => run_directories::before(files)?.ok_or_else(|| {
+                Failure::usage(
+                    "there is no earlier run to compare with: name one with --against DIRECTORY",
+                )
+            })?,
+        };
+        Run::read(&[older]).map(Some)
+    }
+
     /// Returns the conditions denied by the command line and by `strict` in the configuration file.
     fn denied(&self, settings: RunSettings) -> Vec<Deny> {
         let strict = [
@@ -176,11 +199,7 @@ fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
     });
     let problems = overview.problems.iter();
     let problems = problems.map(|problem| format!("unmeasured: {problem}"));
-    let mut sentences: Vec<_> = checks.chain(problems).collect();
-    if sentences.is_empty() && !overview.has_measured() {
-        sentences.push("unmeasured: nothing was checked".to_owned());
-    }
-    sentences
+    checks.chain(problems).collect()
 }
 
 /// Returns the tests and threads that used a GPU or reported an allocation without a check.
@@ -216,29 +235,12 @@ fn first_use(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// Returns the findings that the older run does not have, regardless of their kind.
-fn new(run: &Run, against: Option<&Path>) -> ExitResult<Vec<String>> {
-    let older = match against {
-        Some(directory) => directory.to_owned(),
-        None => run_directories::before(&run.files)?.ok_or_else(|| {
-            Failure::usage(
-                "there is no earlier run to compare with: name one with --against DIRECTORY",
-            )
-        })?,
-    };
-    Ok(added(run, &Run::read(&[older])?))
-}
-
-/// Returns a sentence for each finding that is not among those of the older run.
+/// Returns a sentence for each finding that the older run does not have, or that failed no test
+/// there.
 fn added(run: &Run, older: &Run) -> Vec<String> {
-    let known = older.reports().flat_map(|report| &report.findings);
-    let known: HashSet<_> = known.map(identity).collect();
-    let findings = merged(run, |_, finding| (identity(finding), finding.kind));
-    let new = findings
-        .iter()
-        .map(|group| &group.finding)
-        .filter(|finding| !known.contains(&identity(finding)));
-    new.map(|finding| format!("new: {finding}")).collect()
+    let changes = compare(older, run).into_iter();
+    let new = changes.filter(|(status, _)| *status == DiffStatus::New);
+    new.map(|(_, line)| format!("new: {line}")).collect()
 }
 
 /// Returns the checks whose findings fail no test because of the policy.
@@ -290,6 +292,20 @@ mod tests {
 
     use super::added;
     use crate::render::sample;
+
+    #[test]
+    fn a_finding_that_failed_no_test_before_is_new() {
+        let with = |kind| {
+            let finding = sample::finding(kind, "f", 1, 64);
+            sample::run(vec![sample::with("a", &[finding])])
+        };
+        let leaked = with(FindingKind::Leaked);
+        for before in [FindingKind::FirstUse, FindingKind::Allowed] {
+            let new = added(&leaked, &with(before));
+            assert_eq!(new.len(), 1, "{before:?}");
+        }
+        assert_eq!(added(&with(FindingKind::FirstUse), &leaked), [""; 0]);
+    }
 
     #[test]
     fn findings_without_a_stack_are_told_apart() {

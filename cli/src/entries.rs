@@ -11,7 +11,7 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count, quantity, size};
 
 use crate::exit::{ExitResult, Failure};
-use crate::output::test_names;
+use crate::output::{say, test_names};
 use crate::overview::Overview;
 use crate::run::Run;
 use crate::workspace::{self, CONFIG};
@@ -64,7 +64,8 @@ pub(crate) fn is_complete(overview: &Overview<'_>) -> bool {
 }
 
 /// Returns the entries and overrides of the configuration file that match nothing in a run of the
-/// whole suite.
+/// whole suite, and prints a note for each entry of which nothing is known, because the run does not
+/// contain all of its tests: another run may include ignored tests, or have more features.
 pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResult<Vec<String>> {
     let findings = run.reports().flat_map(|report| &report.findings);
     let exceeded = findings.filter_map(|finding| finding.exceeds.as_deref());
@@ -73,10 +74,23 @@ pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResu
         .chain(exceeded)
         .collect();
     let entries = allow_entries(path, shown).map_err(Failure::usage)?;
-    let unused = entries
-        .iter()
-        .filter(|entry| !used.contains(&&*entry.stands_in));
-    let mut sentences: Vec<_> = unused.map(unmatched_entry).collect();
+    let mut sentences = Vec::new();
+    for entry in &entries {
+        if used.contains(&&*entry.stands_in) {
+            continue;
+        }
+        let missing: Vec<_> = (entry.tests.iter().map(String::as_str))
+            .filter(|test| !run.reports().any(|it| is_for_test(test, &it.test)))
+            .collect();
+        match &missing[..] {
+            [] => sentences.push(unmatched_entry(entry)),
+            missing => say(format_args!(
+                "note: {} may match nothing, but {} did not run: remove what no longer exists from the file",
+                entry.stands_in,
+                test_names(missing, 3)
+            )),
+        }
+    }
     // Another file may have applied to a test.
     let is_by_another = |by: &Option<String>| by.as_ref().is_some_and(|by| by != shown);
     let tests = run.reports().filter(|it| !is_by_another(&it.configured_by));
@@ -92,17 +106,15 @@ pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResu
 /// Returns the subject of an entry that allowed nothing, and the remedy.
 fn unmatched_entry(entry: &Suppression) -> String {
     let tests: Vec<_> = entry.tests.iter().map(String::as_str).collect();
-    let (tests, remedy) = match &tests[..] {
-        [] => (String::new(), "remove the entry"),
-        tests => (
-            format!(" in {}", test_names(tests, 3)),
-            "remove the entry, or restore the test",
-        ),
+    let tests = match &tests[..] {
+        [] => String::new(),
+        tests => format!(" in {}", test_names(tests, 3)),
     };
     let about = escape::name(&entry.matches.to_string());
     let reason = escape::sentence(&entry.reason);
     format!(
-        "unmatched: {} ({about}{tests}; reason: {reason}) matched nothing in this run: {remedy}",
+        "unmatched: {} ({about}{tests}; reason: {reason}) matched nothing in this run: remove the \
+         entry",
         entry.stands_in
     )
 }

@@ -16,7 +16,7 @@
 //! 11 main                        the entry point
 //! 10 commands                    a file for each subcommand; the four that run cargo share one
 //! 9 session deny                 starts, watches and sums up a program; `--deny`
-//! 8 arguments                    the command line
+//! 8 arguments comparison         the command line; what changed between two runs
 //! 7 render launch progress       a file for each format; processes, signals and the preloaded library;
 //!                                progress on a terminal;
 //!   entries                      what the entries of the configuration file match in a run
@@ -30,6 +30,7 @@
 
 mod arguments;
 mod commands;
+mod comparison;
 mod deny;
 mod entries;
 mod exit;

@@ -1,7 +1,7 @@
 //! The summary of a run, as every format shows it: findings merged over all tests, and their effect
 //! on the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_leak_check::ledger::Amount;
 use gpu_leak_check::ledger::{Kind, PoolName};
@@ -49,7 +49,7 @@ pub(crate) struct Group<'run> {
     /// `Warn` if one is only reported, as `first-use` is by default, and `Pass` if all are allowed.
     /// A test's own outcome may be worse.
     pub(crate) outcome: Outcome,
-    /// The tests that have these findings, each listed once.
+    /// The names of the tests that have these findings, once for each test.
     pub(crate) tests: Vec<&'run str>,
     /// The findings themselves.
     pub(crate) members: Vec<&'run Finding>,
@@ -109,8 +109,9 @@ impl<'run> Overview<'run> {
             file: report.file.clone(),
             line: report.line,
         }));
-        aborted.sort_unstable_by(|one, other| one.test.cmp(&other.test));
-        aborted.dedup_by(|one, other| one.test == other.test);
+        let subject = |it: &Began| (it.test.clone(), it.file.clone(), it.line);
+        aborted.sort_by_cached_key(subject);
+        aborted.dedup_by_key(|it| subject(it));
         let mut groups = merged(run, |report, finding| {
             (finding.kind, place(report, finding))
         });
@@ -247,12 +248,9 @@ pub(crate) fn merged<'run, Key: Ord>(
 
 fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
     let (_, largest) = same.iter().max_by_key(|(_, finding)| finding.bytes)?;
-    let mut tests: Vec<&str> = Vec::new();
-    for (report, _) in same {
-        tests.push(&report.test);
-    }
-    tests.sort_unstable();
-    tests.dedup();
+    // Several programs may have tests of the same name.
+    let tests: BTreeSet<_> = same.iter().map(|(it, _)| (&*it.test, &it.file)).collect();
+    let tests = tests.into_iter().map(|(test, _)| test).collect();
     let each = same.iter().all(|(_, finding)| finding.each == largest.each);
     let sum = |of: fn(&Finding) -> u64| {
         same.iter()
@@ -384,7 +382,8 @@ fn worst_result(attempt: &Process) -> Option<(&str, CheckStatus)> {
 
 #[cfg(test)]
 mod tests {
-    use gpu_leak_check::report::check_report::{FindingKind, Frame, Owner};
+    use gpu_leak_check::report::check_report::{FindingKind, Frame, Owner, Report};
+    use gpu_leak_check::report::run_file::Began;
 
     use super::Overview;
     use crate::render::sample;
@@ -411,6 +410,26 @@ mod tests {
                 ("src/train.rs:75".to_owned(), 1)
             ]
         );
+    }
+
+    #[test]
+    fn tests_of_the_same_name_in_several_programs_are_several_tests() {
+        let leak = sample::finding(FindingKind::Leaked, "f", 1, 16);
+        let of = |file: &str| Report {
+            file: file.to_owned(),
+            ..sample::with("works", std::slice::from_ref(&leak))
+        };
+        let mut run = sample::run(vec![of("a.rs"), of("b.rs"), of("a.rs")]);
+        for file in ["a.rs", "b.rs", "a.rs"] {
+            run.processes[0].file.aborted.push(Began {
+                test: "ends".to_owned(),
+                file: file.to_owned(),
+                line: 1,
+            });
+        }
+        let overview = Overview::of(&run);
+        assert_eq!(overview.groups[0].tests, ["works", "works"]);
+        assert_eq!(overview.aborted.len(), 2);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use gpu_leak_check::report::run_file::{
 };
 use gpu_leak_check::report::{Code, device_title, escape};
 
-use crate::exit::ExitResult;
+use crate::exit::{ExitResult, Failure};
 use crate::output::{say, test_names};
 use crate::run_directories::files_of;
 
@@ -36,33 +36,30 @@ pub(crate) struct Run {
 
 #[derive(Debug, Default)]
 pub(crate) struct Process {
-    /// The name of the program, such as `train`.
+    /// The name of the program, such as `optim::train`: its package's name, and its own if that is
+    /// another one.
     pub(crate) binary: String,
     /// The contents of the run file that it wrote.
     pub(crate) file: RunFile,
 }
 
-/// What all attempts at a test have in common. Runs on several machines may have the same name.
+/// What all attempts at a test have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Attempted {
+    /// The runner's ID. Several runs, such as the jobs of a matrix, may have the same name.
     run: String,
     test: String,
     round: Option<u32>,
-    host: Option<String>,
-    pid_space: Option<String>,
 }
 
 impl Process {
     /// Returns what the process attempted, and the number of the attempt.
     fn attempt(&self) -> Option<(Attempted, u32)> {
-        let header = self.file.header.as_ref()?;
-        let attempt = header.attempt.as_ref()?;
+        let attempt = self.file.header.as_ref()?.attempt.as_ref()?;
         let attempted = Attempted {
-            run: header.run.clone(),
+            run: attempt.run.clone(),
             test: attempt.test.clone(),
             round: attempt.round,
-            host: header.environment.host.clone(),
-            pid_space: header.pid_space.clone(),
         };
         Some((attempted, attempt.number))
     }
@@ -104,6 +101,20 @@ impl Run {
         run.forget_duplicate_aborts();
         run.set_earlier_attempts_aside();
         Ok(run)
+    }
+
+    /// Returns an error if `older` is this run. A comparison would show no difference.
+    pub(crate) fn is_not(&self, older: &Self) -> ExitResult<()> {
+        let files = |run: &Self| -> BTreeSet<PathBuf> {
+            let files = run.files.iter();
+            files.filter_map(|it| fs::canonicalize(it).ok()).collect()
+        };
+        if files(self) != files(older) {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "the older run and the newer one are the same run: name two different runs",
+        ))
     }
 
     /// Prints the files and lines that could not be read.
@@ -209,7 +220,7 @@ impl Run {
         }
         pass_blocks_of_passed_tests(&mut file.reports);
         self.processes.push(Process {
-            binary: binary(path, file.header.as_ref().map(|header| header.pid)),
+            binary: program(path, file.header.as_ref()),
             file,
         });
     }
@@ -376,6 +387,18 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
          often",
     ));
     report
+}
+
+/// Returns the name of the program that wrote the file. Several packages may have programs of the
+/// same name.
+fn program(path: &Path, header: Option<&Header>) -> String {
+    let binary = binary(path, header.map(|header| header.pid));
+    match header.and_then(|header| header.environment.package.as_ref()) {
+        // In a program's name, cargo replaces `-` with `_`.
+        Some(package) if package.replace('-', "_") == binary.replace('-', "_") => package.clone(),
+        Some(package) => format!("{package}::{binary}"),
+        None => binary,
+    }
 }
 
 /// Returns `train` for `…/train-4711.jsonl` and, if `pid` is 4711, for `…/train-4711-2.jsonl`. The

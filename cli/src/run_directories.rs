@@ -1,11 +1,13 @@
 //! Finds the directories of runs, and the files in them.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use gpu_leak_check::__command::{run_file_name, run_files};
+use gpu_leak_check::report::run_file::Header;
 
 use crate::exit::{ExitResult, Failure};
 use crate::workspace::{self, Workspace};
@@ -16,12 +18,12 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
         return Ok(chosen.to_vec());
     }
     let runs = workspace::runs()?;
-    let newest = newest_first(&runs).into_iter().next();
+    let newest = newest_first(&runs).into_iter().find(|run| is_of_here(run));
     newest.map(|directory| vec![directory]).ok_or_else(|| {
         let runs = runs.display();
         match Workspace::here() {
             Ok(_) => Failure::unmeasured(format!(
-                "there is no run in {runs}: run checked tests first, for example with `cargo gpu-leak test`"
+                "there is no run of this workspace in {runs}: run checked tests first, for example with `cargo gpu-leak test`"
             )),
             Err(failure) => Failure::usage(format!(
                 "there is no run in {runs}: pass the directory of a run; {}",
@@ -44,7 +46,8 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     runs.into_iter().map(|(_, directory)| directory).collect()
 }
 
-/// Returns the newest run of the workspace that was written before the run with these files.
+/// Returns the newest run of the workspace that was written before the run with these files, or the
+/// newest of all if there are no files.
 pub(crate) fn before(run: &[PathBuf]) -> ExitResult<Option<PathBuf>> {
     let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let of_run: BTreeSet<PathBuf> = (run.iter())
@@ -52,11 +55,36 @@ pub(crate) fn before(run: &[PathBuf]) -> ExitResult<Option<PathBuf>> {
         .collect();
     let is_earlier = |directory: &PathBuf| {
         let files = run_files(directory).unwrap_or_default();
-        !of_run.contains(&absolute(directory)) && written(&files) < written(run)
+        let is_other = !of_run.contains(&absolute(directory));
+        is_other && is_of_here(directory) && (run.is_empty() || written(&files) < written(run))
     };
     Ok(newest_first(&workspace::runs()?)
         .into_iter()
         .find(is_earlier))
+}
+
+/// Whether the run in this directory may be one of this workspace. Several workspaces may share a
+/// target directory.
+fn is_of_here(directory: &Path) -> bool {
+    let Ok(workspace) = Workspace::here() else {
+        return true;
+    };
+    let files = run_files(directory).unwrap_or_default();
+    // A directory that does not exist here is one of another machine or container.
+    let packages = files.iter().filter_map(|file| manifest_dir_of(file));
+    let mut packages = packages.filter(|it| it.is_dir()).peekable();
+    packages.peek().is_none() || packages.any(|it| workspace.has_package_in(&it))
+}
+
+/// Returns the directory of the package whose program wrote a run file.
+fn manifest_dir_of(file: &Path) -> Option<PathBuf> {
+    /// How many bytes are read for the header.
+    const LONGEST_HEADER: u64 = 1 << 16;
+    let mut line = Vec::new();
+    let mut file = BufReader::new(File::open(file).ok()?.take(LONGEST_HEADER));
+    file.read_until(b'\n', &mut line).ok()?;
+    let header: Header = serde_json::from_slice(&line).ok()?;
+    header.environment.manifest_dir.map(PathBuf::from)
 }
 
 /// Returns when the last of these files was written.

@@ -169,10 +169,12 @@ pub(crate) fn write_report(format: Format, file: &Path, overview: &Overview<'_>)
 }
 
 fn rendered(format: Format, width: usize, overview: &Overview<'_>) -> ExitResult<Vec<u8>> {
+    // Either may be named through a link.
+    let resolved = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
     let how = Rendering {
         width,
-        root: workspace::root(),
-        checkout: env::var_os("GITHUB_WORKSPACE").map(PathBuf::from),
+        root: resolved(workspace::root()),
+        checkout: env::var_os("GITHUB_WORKSPACE").map(|it| resolved(it.into())),
     };
     render::render(format, overview, &how)
 }

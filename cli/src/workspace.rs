@@ -24,6 +24,13 @@ pub(crate) struct Workspace {
     workspace_members: Vec<String>,
     #[serde(default)]
     workspace_default_members: Vec<String>,
+    #[serde(default)]
+    packages: Vec<Package>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Package {
+    manifest_path: PathBuf,
 }
 
 /// The manifest that cargo's arguments name.
@@ -89,6 +96,12 @@ impl Workspace {
 
     pub(crate) fn root(&self) -> &Path {
         &self.workspace_root
+    }
+
+    /// Whether a package with this directory is a member.
+    pub(crate) fn has_package_in(&self, directory: &Path) -> bool {
+        let mut packages = self.packages.iter();
+        packages.any(|package| package.manifest_path.parent() == Some(directory))
     }
 
     /// Whether cargo, if its arguments name no members, runs the tests of only some members here:

@@ -172,12 +172,12 @@ fn no_entry_at_the_line_of_another_one_is_raised() {
     );
 }
 
-/// The rest of the file is kept, and so are its line ends.
+/// The rest of the file is kept, and so are its line ends and its byte order mark.
 #[test]
-fn a_file_with_carriage_returns_keeps_them() {
+fn a_file_with_carriage_returns_and_a_mark_keeps_them() {
     let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
-    fs::write(&config, "[run]\r\nmode = \"auto\"\r\n").expect("a file");
+    fs::write(&config, "\u{feff}[run]\r\nmode = \"auto\"\r\n").expect("a file");
     let run = checked_with(base.path(), "run", &["keeps_a_tensor"], Some(&config));
     let mut write = command();
     write.args(["allow", "--write", "--reason", "known before", "--from"]);
@@ -185,7 +185,8 @@ fn a_file_with_carriage_returns_keeps_them() {
     let written = call(write.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert_eq!(written.code, Some(0), "{written:?}");
     let text = fs::read_to_string(&config).expect("the file");
-    assert!(text.starts_with("[run]\r\nmode = \"auto\"\r\n"), "{text:?}");
+    let before = "\u{feff}[run]\r\nmode = \"auto\"\r\n";
+    assert!(text.starts_with(before), "{text:?}");
     assert!(text.contains("[[allow]]"), "{text:?}");
     let lines = text.matches('\n').count();
     assert_eq!(text.matches("\r\n").count(), lines, "{text:?}");
@@ -274,7 +275,8 @@ fn a_diff_of_two_runs_shows_new_and_fixed_findings() {
     let diff = gpu_leak(["diff".as_ref(), old.as_os_str(), new.as_os_str()]);
     assert_eq!(diff.code, Some(1), "{diff:?}");
     assert!(diff.stdout.contains("not measured again: 1"), "{diff:?}");
-    let same = gpu_leak(["diff".as_ref(), old.as_os_str(), old.as_os_str()]);
+    let again = checked(base.path(), "again", &["keeps_a_tensor", "gives_back"]);
+    let same = gpu_leak(["diff".as_ref(), old.as_os_str(), again.as_os_str()]);
     assert_eq!(same.code, Some(0), "{same:?}");
     assert!(same.stdout.contains("known: 1"), "{same:?}");
 }

@@ -125,8 +125,11 @@ fn a_success_of_cargo_without_any_check_is_no_success() {
         ("GPU_LEAK_CHECK", "off"),
         ("GPU_LEAK_CHECK_WITHOUT_GPU", "skip"),
     ] {
-        let asked = reported_of("", &["test"], variable);
-        assert_eq!(asked.code, Some(0), "{asked:?}");
+        for words in [&["test"][..], &["test", "--strict"]] {
+            let asked = reported_of("", words, variable);
+            assert_eq!(asked.code, Some(0), "{asked:?}");
+            assert!(!asked.stderr.contains("denied"), "{asked:?}");
+        }
     }
     if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
         return;
@@ -135,6 +138,19 @@ fn a_success_of_cargo_without_any_check_is_no_success() {
     assert_eq!(unmeasured.code, Some(3), "{unmeasured:?}");
     let why = "error: nothing was checked";
     assert!(unmeasured.stderr.contains(why), "{unmeasured:?}");
+}
+
+#[test]
+fn a_report_about_no_check_is_not_green() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("leaks.xml");
+    let output = format!("--report=junit={}", out.display());
+    for (mode, errors) in [("auto", 1), ("off", 0)] {
+        let mut command = with_cargo(directory.path(), "", 0);
+        call(command.args(["test", &output]).env("GPU_LEAK_CHECK", mode));
+        let junit = fs::read_to_string(&out).expect("a file");
+        assert_eq!(junit.matches("<error ").count(), errors, "{junit}");
+    }
 }
 
 #[test]
@@ -335,6 +351,67 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     let mut named = with_cargo(directory.path(), "gives_back", 0);
     call(named.arg("test").env("GPU_LEAK_CHECK_RUN", "third"));
     assert!(runs.join("third").is_dir());
+}
+
+/// Such as names of branches. One run must not replace the other.
+#[test]
+fn runs_of_similar_names_are_different_runs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let runs = directory.path().join("runs");
+    let long = "n".repeat(300);
+    for (one, other) in [
+        ("fix/pool", "fix_pool"),
+        ("\u{6771}\u{4eac}", "\u{5927}\u{962a}"),
+        (&*long, &*format!("{long}n")),
+    ] {
+        for (name, test) in [(one, "gives_back"), (other, "keeps_a_tensor")] {
+            let mut command = with_cargo(directory.path(), test, 0);
+            call(command.args(["test", "--name", name]));
+        }
+        let diff = |old: &str, new: &str| {
+            let mut diff = command();
+            call(
+                diff.args(["diff", old, new])
+                    .env("GPU_LEAK_CHECK_OUTPUT", &runs),
+            )
+        };
+        let new = diff(one, other);
+        assert_eq!(new.code, Some(1), "{new:?}");
+        assert!(new.stdout.contains("new: 1"), "{new:?}");
+        let same = diff(one, one);
+        assert_eq!(same.code, Some(2), "{same:?}");
+        assert!(same.stderr.contains("are the same run"), "{same:?}");
+        let mut report = command();
+        report.args(["report", "--deny=new", "--against", other, other]);
+        let same = call(report.env("GPU_LEAK_CHECK_OUTPUT", &runs));
+        assert_eq!(same.code, Some(2), "{same:?}");
+    }
+}
+
+/// Otherwise, the whole suite would run first, and its exit code would be lost.
+#[test]
+fn an_older_run_that_does_not_exist_is_refused_before_cargo_starts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |words: &[&str]| {
+        let mut command = with_cargo(directory.path(), "keeps_a_tensor", 101);
+        call(command.args(["test", "--name", "nightly"]).args(words))
+    };
+    let has_started = || directory.path().join("given").exists();
+    for words in [&["--deny=new"][..], &["--deny=new", "--against", "nosuch"]] {
+        let refused = run(words);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(!has_started(), "{refused:?}");
+    }
+    let compiled = run(&["--deny=new", "--no-run"]);
+    assert_eq!(compiled.code, Some(101), "{compiled:?}");
+    // The older run may have the name of the new one, which replaces it.
+    let known = run(&["--deny=new"]);
+    assert_eq!(known.code, Some(101), "{known:?}");
+    assert!(!known.stderr.contains("denied: new"), "{known:?}");
+    let mut command = with_cargo(directory.path(), "keeps_two_tensors", 0);
+    let words = ["test", "--name=nightly", "--deny=new", "--against=nightly"];
+    let new = call(command.args(words));
+    assert!(new.stderr.contains("denied: new: leaked"), "{new:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{checked, checking, gpu_leak};
+use crate::support::{call, checked, checked_in, checking, command, gpu_leak};
 
 /// Returns the snapshot of the run or recording at `path`.
 fn snapshot(path: &Path, out: &Path) -> Value {
@@ -111,6 +111,52 @@ fn a_flame_graph_is_as_wide_as_the_bytes() {
         "{}",
         reported.stdout
     );
+}
+
+#[test]
+fn programs_of_the_same_name_are_several_suites() {
+    let base = tempfile::tempdir().expect("a directory");
+    let run = |package: &str| {
+        let package = [("CARGO_PKG_NAME", package)];
+        checked_in(
+            &base.path().join(package[0].1),
+            "r",
+            &["gives_back"],
+            None,
+            &package,
+        )
+    };
+    let runs = [run("optim"), run("train")];
+    let words = ["report", "--format=junit"].map(AsRef::as_ref);
+    let runs = runs.iter().map(|run| run.as_os_str());
+    let junit = gpu_leak(words.into_iter().chain(runs)).stdout;
+    for suite in ["optim::", "train::"] {
+        assert_eq!(
+            junit.matches(&format!("<testsuite name=\"{suite}")).count(),
+            1,
+            "{junit}"
+        );
+    }
+}
+
+/// Such as a runner's directory on another disk.
+#[cfg(unix)]
+#[test]
+fn a_repository_that_is_named_through_a_link_is_found() {
+    let base = tempfile::tempdir().expect("a directory");
+    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("its parent");
+    let link = base.path().join("link");
+    let around = workspace.parent().expect("its parent");
+    std::os::unix::fs::symlink(around, &link).expect("a link");
+    let mut report = command();
+    report.args(["report", "--format=github"]).arg(&run);
+    let reported = call(report.env("GITHUB_WORKSPACE", &link)).stdout;
+    let name = workspace.file_name().expect("a name").to_string_lossy();
+    let file = format!("file={name}/cli/tests/planted.rs,");
+    assert!(reported.contains(&file), "{reported}");
 }
 
 #[cfg(unix)]

@@ -312,7 +312,10 @@ fn without_a_directory_the_newest_run_of_the_workspace_is_used() {
         .env("GPU_LEAK_CHECK_OUTPUT", base.path());
     let none = call(&mut report);
     assert_eq!(none.code, Some(3), "{none:?}");
-    assert!(none.stderr.contains("there is no run in"), "{none:?}");
+    assert!(
+        none.stderr.contains("there is no run of this workspace in"),
+        "{none:?}"
+    );
 
     checked(base.path(), "r", &["gives_back"]);
     let newest = call(&mut report);
@@ -373,7 +376,8 @@ fn new_findings_are_denied_against_an_older_run() {
         "{}",
         denied(&new, &old)
     );
-    assert_eq!(denied(&old, &old), "");
+    let again = checked(base.path(), "again", &["keeps_a_tensor"]);
+    assert_eq!(denied(&again, &old), "");
 }
 
 #[test]
@@ -403,6 +407,80 @@ fn without_against_new_findings_are_denied_against_the_run_before() {
     checked(base.path(), "third", &["keeps_a_tensor"]);
     assert_denied();
     assert_eq!(denied("third".as_ref()), "");
+}
+
+/// A job whose results are lost must not look green.
+#[test]
+fn no_format_hides_that_the_results_are_incomplete() {
+    let base = tempfile::tempdir().expect("a directory");
+    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
+    let text = fs::read_to_string(file_of(&run)).expect("the file");
+    fs::write(file_of(&run), &text[..text.len() - 9]).expect("the file");
+    for format in ["junit", "github", "csv", "folded", "flamegraph", "html"] {
+        let words = ["report", "--format", format].map(OsStr::new);
+        let reported = gpu_leak(words.into_iter().chain([run.as_os_str()]));
+        assert_eq!(reported.code, Some(3), "{reported:?}");
+        assert!(reported.stderr.contains("is cut off"), "{reported:?}");
+        let stdout = &reported.stdout;
+        match format {
+            "junit" => assert!(stdout.contains("type=\"incomplete\""), "{stdout}"),
+            "github" => assert!(stdout.contains("::error title="), "{stdout}"),
+            _ => {}
+        }
+    }
+}
+
+/// Several workspaces may share a target directory.
+#[test]
+fn the_newest_run_is_one_of_this_workspace() {
+    let base = tempfile::tempdir().expect("a directory");
+    let words = |words: &[&str]| {
+        let mut command = command();
+        call(
+            command
+                .args(words)
+                .env("GPU_LEAK_CHECK_OUTPUT", base.path()),
+        )
+    };
+    let of = |run: &str, test: &str, package: &str| {
+        let package = [("CARGO_MANIFEST_DIR", package)];
+        checked_in(base.path(), run, &[test], None, &package);
+    };
+    let (ours, others) = (
+        env!("CARGO_MANIFEST_DIR"),
+        base.path().to_str().expect("text"),
+    );
+    of("others", "keeps_two_tensors", others);
+    let none = words(&["report"]);
+    assert_eq!(none.code, Some(3), "{none:?}");
+    assert!(
+        none.stderr.contains("there is no run of this workspace"),
+        "{none:?}"
+    );
+    of("first", "keeps_a_tensor", ours);
+    of("others-again", "gives_back", others);
+    let newest = words(&["report"]);
+    assert!(
+        newest.stdout.contains("planted::keeps_a_tensor"),
+        "{newest:?}"
+    );
+    of("second", "keeps_a_tensor", ours);
+    let known = words(&["report", "--deny=new", "second"]);
+    assert!(!known.stderr.contains("denied: new"), "{known:?}");
+}
+
+/// What is missing from the older run seems to be new.
+#[test]
+fn the_problems_of_the_older_run_are_noted() {
+    let base = tempfile::tempdir().expect("a directory");
+    let old = checked(base.path(), "old", &["keeps_a_tensor"]);
+    let text = fs::read_to_string(file_of(&old)).expect("the file");
+    fs::write(file_of(&old), &text[..text.len() - 9]).expect("the file");
+    let new = checked(base.path(), "new", &["keeps_a_tensor"]);
+    let words = ["report", "--deny=new", "--against"].map(OsStr::new);
+    let reported = gpu_leak(words.into_iter().chain([old.as_os_str(), new.as_os_str()]));
+    assert!(reported.stderr.contains("denied: new: "), "{reported:?}");
+    assert!(reported.stderr.contains("is cut off"), "{reported:?}");
 }
 
 #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 
 /// Options that change how the suite is built, run or shown, or that add to the report. `run` is the
 /// subcommand of nextest.
-const HARMLESS: [&str; 21] = [
+const HARMLESS: [&str; 22] = [
     "--",
     "-q",
     "-v",
@@ -21,6 +21,7 @@ const HARMLESS: [&str; 21] = [
     "--workspace",
     "--all",
     "--all-targets",
+    "--tests",
     "--all-features",
     "--release",
     "--no-fail-fast",
@@ -121,9 +122,13 @@ impl CargoArguments<'_> {
         let mut words = self.texts();
         while let Some(word) = words.next() {
             let name = word.split_once('=').map_or(word, |(name, _)| name);
+            let jobs = word.strip_prefix("-j").unwrap_or("?");
+            let is_jobs = jobs.bytes().all(|byte| byte.is_ascii_digit());
             if WITH_VALUE.contains(&word) {
                 words.next();
-            } else if !HARMLESS.contains(&name) && !WITH_VALUE.contains(&name) {
+            } else if word == "--run-ignored" && words.next() == Some("all") {
+                // With other values, only the ignored tests run.
+            } else if !is_jobs && !HARMLESS.contains(&name) && !WITH_VALUE.contains(&name) {
                 return true;
             }
         }
@@ -174,6 +179,8 @@ mod tests {
             "--manifest-path gpu/Cargo.toml",
             "-- --include-ignored",
             "-- --include-ignored --test-threads=1",
+            "-j4 --tests",
+            "run --run-ignored all",
         ] {
             assert!(!selects(whole), "{whole}");
         }
@@ -183,6 +190,8 @@ mod tests {
             // Tests that need the default features are not compiled.
             "--no-default-features",
             "-- --ignored",
+            "run --run-ignored only",
+            "-joined",
             "-- --skip slow",
             "adam",
         ] {

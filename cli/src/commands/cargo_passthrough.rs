@@ -36,6 +36,11 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
         }
         _ => every_test,
     };
+    // The new run may replace it.
+    let older = match arguments.start_no_test() {
+        true => None,
+        false => asked.judging.older(&[])?,
+    };
     let session = Session::new(name, workspace.runs(), asked.name.as_deref(), asked.peaks)?;
     let mut cargo = Command::new(workspace::cargo());
     cargo.arg(name);
@@ -55,7 +60,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     // cargo does not start the remaining programs once one has failed.
     let has_stopped = code != 0 && !arguments.has("--no-fail-fast");
     let is_part = has_stopped || arguments.select_a_part(&workspace);
-    let mut denied = Denied::in_run(&overview, &asked.judging, is_part)?;
+    let mut denied = Denied::in_run(&overview, &asked.judging, is_part, older.as_ref())?;
     if !overview.has_measured() {
         denied.add_without_checks(&asked.judging)?;
     }
@@ -87,8 +92,9 @@ fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
 
 /// Explains why there is nothing to summarise, and returns the exit code.
 fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> ExitResult<u8> {
+    let may_check_nothing = settings()?.may_check_nothing;
     let why = match (code, name) {
-        (0, _) if settings()?.may_check_nothing => {
+        (0, _) if may_check_nothing => {
             "no check ran. This is not an error, because checks are off or `without_gpu` is \"skip\""
         }
         (0, _) if every_test => {
@@ -109,7 +115,11 @@ fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Ex
         _ => "no check ran",
     };
     say(format_args!("gpu-leak-check: {why}"));
-    let unwritten = session::write_all(&Overview::of(&Run::default()), &asked.outputs);
+    let mut run = Run::default();
+    if !may_check_nothing {
+        run.problems.push(why.to_owned());
+    }
+    let unwritten = session::write_all(&Overview::of(&run), &asked.outputs);
     let denied = Denied::without_checks(&asked.judging)?;
     denied.say();
     Ok(match (code, unwritten) {

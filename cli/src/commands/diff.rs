@@ -1,27 +1,11 @@
 //! `cargo gpu-leak diff`: what changed between two runs.
 
-use std::collections::BTreeMap;
-
-use gpu_leak_check::ledger::Amount;
-use gpu_leak_check::report::check_report::{CheckStatus, Finding};
-use gpu_leak_check::units::{count_change, size_change};
-
 use crate::arguments::Diff;
+use crate::comparison::{DiffStatus, compare};
 use crate::exit::{Exit, ExitResult};
-use crate::output::{Stream, print, test_names, wrapped};
-use crate::overview::{Group, Identity, Overview, identity, merged};
+use crate::output::{Stream, print, wrapped};
+use crate::overview::Overview;
 use crate::run::Run;
-
-/// How a finding changed between two runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum DiffStatus {
-    New,
-    Grown,
-    Known,
-    /// Not all tests that had the finding were measured again.
-    NotMeasuredAgain,
-    Fixed,
-}
 
 /// The name of each status, in the order in which they are printed.
 pub(super) const STATUSES: [(DiffStatus, &str); 5] = [
@@ -35,6 +19,7 @@ pub(super) const STATUSES: [(DiffStatus, &str); 5] = [
 pub(crate) fn run(asked: &Diff) -> ExitResult<Exit> {
     let old = Run::read(std::slice::from_ref(&asked.old))?;
     let new = Run::read(std::slice::from_ref(&asked.new))?;
+    new.is_not(&old)?;
     old.say_problems();
     new.say_problems();
     let changes = compare(&old, &new);
@@ -55,102 +40,6 @@ fn exit(changes: &[(DiffStatus, String)], old: &Run, new: &Run) -> Exit {
     }
 }
 
-/// Returns a line for each finding, with its status.
-fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
-    let (before, after) = (by_identity(old), by_identity(new));
-    let (failed, fails) = (failures(old), failures(new));
-    let measured: Vec<&str> = new
-        .reports()
-        .filter(|report| !report.status.is_unmeasured() && report.status != CheckStatus::Aborted)
-        .map(|report| report.test.as_str())
-        .collect();
-    let mut changes = Vec::new();
-    for (identity, group) in &after {
-        let was = before.get(identity);
-        let does_fail = group.finding.kind.is_failure();
-        let (status, change) = match was {
-            None => (DiffStatus::New, String::new()),
-            Some(was) if does_fail && !was.finding.kind.is_failure() => (
-                DiffStatus::New,
-                format!(" (was {})", was.finding.kind.name()),
-            ),
-            // A decrease in one test must not hide an increase in another. Resources that fail no
-            // test may be left by whichever test runs first, so only their sum counts.
-            Some(was) => growth(match does_fail {
-                true => (group.tests.iter())
-                    .map(|test| {
-                        let key = (identity.clone(), *test);
-                        let of =
-                            |amounts: &Failures<'_>| amounts.get(&key).copied().unwrap_or_default();
-                        of(&fails).minus(of(&failed))
-                    })
-                    .fold(Amount::default(), Amount::plus),
-                false => amount(&group.finding).minus(amount(&was.finding)),
-            }),
-        };
-        changes.push((status, line(group) + &change));
-    }
-    for (_, group) in before
-        .iter()
-        .filter(|(identity, _)| !after.contains_key(*identity))
-    {
-        let shows = |test: &&str| measured.contains(test);
-        let status = if group.tests.iter().all(shows) {
-            DiffStatus::Fixed
-        } else {
-            DiffStatus::NotMeasuredAgain
-        };
-        changes.push((status, line(group)));
-    }
-    changes.sort_by_key(|(status, _)| *status);
-    changes
-}
-
-fn amount(finding: &Finding) -> Amount {
-    Amount {
-        count: finding.count,
-        bytes: finding.bytes,
-    }
-}
-
-/// Returns the status of a finding of both runs, and by how much it grew.
-fn growth(more: Amount) -> (DiffStatus, String) {
-    match more {
-        Amount { bytes: 0, count: 0 } => (DiffStatus::Known, String::new()),
-        Amount { bytes: 0, count } => (DiffStatus::Grown, format!(" ({})", count_change(0, count))),
-        Amount { bytes, .. } => (DiffStatus::Grown, format!(" ({})", size_change(0, bytes))),
-    }
-}
-
-type Failures<'run> = BTreeMap<(Identity, &'run str), Amount>;
-
-/// Returns, for each test, the amounts of its findings that fail tests.
-fn failures(run: &Run) -> Failures<'_> {
-    let mut failures = Failures::new();
-    for report in run.reports() {
-        for finding in report.findings.iter().filter(|it| it.kind.is_failure()) {
-            let of_test = (failures.entry((identity(finding), &report.test))).or_default();
-            *of_test = of_test.plus(amount(finding));
-        }
-    }
-    failures
-}
-
-/// Returns the findings by their identity, regardless of their kind.
-fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
-    let groups = merged(run, |_, finding| (identity(finding), finding.kind));
-    // If findings of several kinds have the same identity, the worst kind counts. It comes first in
-    // the list.
-    let named = groups
-        .into_iter()
-        .map(|group| (identity(&group.finding), group));
-    named.rev().collect()
-}
-
-fn line(group: &Group<'_>) -> String {
-    format!("{}, in {}", group.finding, test_names(&group.tests, 3))
-}
-
 fn rendered(changes: &[(DiffStatus, String)], width: usize) -> String {
     let mut lines = Vec::new();
     for (status, name) in STATUSES {
@@ -168,7 +57,7 @@ mod tests {
     use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
     use gpu_leak_check::report::run_file::Began;
 
-    use super::{DiffStatus, compare, exit, rendered};
+    use super::{compare, exit, rendered};
     use crate::exit::Exit;
     use crate::render::sample::{self, MIB};
     use crate::run::Run;
@@ -204,36 +93,6 @@ mod tests {
         assert_eq!(exit(with(CheckStatus::Clean)), Exit::Clean);
         assert_eq!(exit(with(CheckStatus::NotMeasured)), Exit::Unmeasured);
         assert_eq!(exit(damaged), Exit::Unmeasured);
-    }
-
-    #[test]
-    fn less_in_one_test_hides_nothing_in_another_one() {
-        let leak = |count| sample::finding(FindingKind::Leaked, "f", count, MIB);
-        let old = sample::run(vec![
-            sample::with("a", &[leak(1)]),
-            sample::with("b", &[leak(2)]),
-        ]);
-        for b in [CheckStatus::Clean, CheckStatus::NotMeasured] {
-            let new = sample::run(vec![sample::with("a", &[leak(3)]), sample::report("b", b)]);
-            let changes = compare(&old, &new);
-            assert_eq!(changes[0].0, DiffStatus::Grown);
-            assert!(changes[0].1.ends_with("(+2.00 MiB)"), "{changes:?}");
-        }
-    }
-
-    #[test]
-    fn a_finding_that_begins_to_fail_its_test_is_new() {
-        let with = |kind| {
-            sample::run(vec![sample::with(
-                "a",
-                &[sample::finding(kind, "f", 1, MIB)],
-            )])
-        };
-        let (first_use, leaked) = (with(FindingKind::FirstUse), with(FindingKind::Leaked));
-        let changes = compare(&first_use, &leaked);
-        assert_eq!(changes[0].0, DiffStatus::New);
-        assert!(changes[0].1.ends_with("(was first-use)"), "{changes:?}");
-        assert_eq!(compare(&leaked, &first_use)[0].0, DiffStatus::Known);
     }
 
     #[test]

@@ -56,11 +56,13 @@ pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
         not_started(program, why)
     })?;
     let Some(run) = session.read()? else {
-        say(format_args!(
-            "gpu-leak-check: {}",
-            not_measured(program, asked.no_children)
-        ));
-        let unwritten = session::write_all(&Overview::of(&Run::default()), &asked.outputs);
+        let why = not_measured(program, asked.no_children);
+        say(format_args!("gpu-leak-check: {why}"));
+        let run = Run {
+            problems: vec![why],
+            ..Run::default()
+        };
+        let unwritten = session::write_all(&Overview::of(&run), &asked.outputs);
         return Ok(match code {
             0 => unwritten.unwrap_or(Exit::Unmeasured).code(),
             code => code,

@@ -5,6 +5,7 @@ use crate::deny::Denied;
 use crate::exit::ExitResult;
 use crate::output::Stream;
 use crate::overview::Overview;
+use crate::render::Format;
 use crate::run::Run;
 use crate::run_directories;
 use crate::session;
@@ -12,7 +13,13 @@ use crate::session;
 pub(crate) fn run(asked: &Report) -> ExitResult<u8> {
     let run = Run::read(&run_directories::chosen_or_newest(&asked.runs)?)?;
     let overview = Overview::of(&run);
-    let denied = Denied::in_run(&overview, &asked.judging, false)?;
+    let older = asked.judging.older(&run.files)?;
+    older.iter().try_for_each(|older| run.is_not(older))?;
+    let denied = Denied::in_run(&overview, &asked.judging, false, older.as_ref())?;
+    // Formats for other programs show problems late, or not at all.
+    if asked.out.is_some() || asked.format != Format::Text {
+        run.say_problems();
+    }
     match &asked.out {
         Some(file) => session::write_report(asked.format, file, &overview)?,
         None => session::print_report(asked.format, Stream::Output, &overview)?,

@@ -15,7 +15,7 @@ use gpu_leak_check::units::quantity;
 use super::{Rendering, kind};
 use crate::exit;
 use crate::output::test_names;
-use crate::overview::{Group, Overview};
+use crate::overview::{Group, Overview, outcome};
 use crate::workspace::without_parents;
 
 /// How many annotations of each level GitHub shows for a step.
@@ -41,23 +41,29 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> exit::ExitResu
         let properties = at(&began.file, began.line);
         command("error", &properties, "gpu leak check: aborted", &text)
     }));
-    errors.extend(overview.unexpected.iter().map(|report| {
+    let (failed, skipped): (Vec<_>, Vec<_>) =
+        (overview.unmeasured.iter()).partition(|report| outcome(report) == Outcome::Fail);
+    errors.extend(overview.unexpected.iter().chain(failed).map(|report| {
         let properties = at(&report.file, report.line);
         let title = format!("gpu leak check: {}", report.status.name());
         let what = report.reason.as_ref().map_or("", |reason| &reason.what);
         let text = format!("{}: {}", escape::name(&report.test), escape::sentence(what));
         command("error", &properties, &title, &text)
     }));
+    errors.extend(overview.problems.iter().map(|problem| {
+        let title = "gpu leak check: the results are incomplete";
+        command("error", &[], title, &escape::sentence(problem))
+    }));
     let warnings = of(Outcome::Warn).map(|group| annotation("warning", group, how));
     let mut warnings: Vec<String> = warnings.collect();
-    if let Some(first) = overview.unmeasured.first() {
+    if let Some(first) = skipped.first() {
         let reason = first
             .reason
             .as_ref()
             .map_or("the reason is unknown", |reason| &reason.what);
         let text = format!(
             "{} not measured: {}",
-            quantity(overview.unmeasured.len() as u64, "check"),
+            quantity(skipped.len() as u64, "check"),
             escape::sentence(reason)
         );
         warnings.push(command("warning", &[], "gpu leak check", &text));

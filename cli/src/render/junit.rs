@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
+use gpu_leak_check::report::run_file::RunFile;
 use gpu_leak_check::report::text;
 use gpu_leak_check::report::{Sources, Style, escape, headline};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString};
@@ -42,6 +43,17 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
         }
         junit.add_test_suite(suite);
     }
+    // Otherwise, a run whose results are lost would look like one without failures.
+    if let Some(first) = overview.problems.first() {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status
+            .set_type("incomplete")
+            .set_message(name(first))
+            .set_description(name(&overview.problems.join("\n")));
+        let mut suite = TestSuite::new(NAME);
+        suite.add_test_case(TestCase::new("the results are complete", status));
+        junit.add_test_suite(suite);
+    }
     let text = junit.to_string();
     let text = text.map_err(|why| Failure::unwritten("JUnit", why))?;
     // The first attribute with this name belongs to the root.
@@ -55,32 +67,34 @@ fn add(suite: &mut TestSuite, process: &Process, earlier: &[Process], how: &Rend
             suite.add_property((name(&figure), value.to_string()));
         }
         let mut case = case(report, &process.binary, how);
-        for attempt in earlier {
-            for of_it in attempt
-                .file
-                .reports
-                .iter()
-                .filter(|it| it.test == report.test)
-            {
-                if let Some(rerun) = rerun(of_it, how) {
-                    case.status.add_rerun(rerun);
-                }
-            }
-            if attempt.file.aborted.iter().any(|it| it.test == report.test) {
-                case.status.add_rerun(aborted_run());
-            }
-        }
+        case.status.add_reruns(reruns(&report.test, earlier, how));
         suite.add_test_case(case);
     }
     for began in &process.file.aborted {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status
             .set_type(CheckStatus::Aborted.name())
-            .set_message(ABORTED);
+            .set_message(ABORTED)
+            .add_reruns(reruns(&began.test, earlier, how));
         let mut case = TestCase::new(name(&began.test), status);
         case.set_classname(name(&process.binary));
         suite.add_test_case(case);
     }
+}
+
+/// Returns the earlier attempts at `test` that failed.
+fn reruns(test: &str, earlier: &[Process], how: &Rendering) -> Vec<TestRerun> {
+    let mut reruns = Vec::new();
+    for RunFile {
+        reports, aborted, ..
+    } in earlier.iter().map(|it| &it.file)
+    {
+        let of_it = reports.iter().filter(|it| it.test == test);
+        reruns.extend(of_it.filter_map(|it| rerun(it, how)));
+        let ended = aborted.iter().filter(|it| it.test == test);
+        reruns.extend(ended.map(|_| aborted_run()));
+    }
+    reruns
 }
 
 /// Returns the peaks of a test, and how much more was held at its end than at its beginning.

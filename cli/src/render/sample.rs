@@ -88,6 +88,7 @@ pub(crate) fn retried() -> Run {
             pid_space: None,
             attempt: Some(Attempt {
                 test: "optim::train trains".to_owned(),
+                run: "5f2c-aa".to_owned(),
                 number,
                 round: None,
             }),
@@ -95,6 +96,7 @@ pub(crate) fn retried() -> Run {
                 host: Some("gpu-runner-3".to_owned()),
                 driver: Some("580.159.04".to_owned()),
                 commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
+                ..Environment::default()
             },
         });
         process

@@ -89,6 +89,23 @@ fn the_paths_of_annotations_are_relative_to_the_repository() {
 }
 
 #[test]
+fn a_failed_check_that_measured_nothing_is_an_error_in_github() {
+    let blind = |test: &str, outcome| Report {
+        outcome: Some(outcome),
+        ..sample::report(test, CheckStatus::NotMeasured)
+    };
+    let run = sample::run(vec![
+        blind("required", Outcome::Fail),
+        blind("passes", Outcome::Pass),
+    ]);
+    let text = shown(&run, Format::Github, 0);
+    let error =
+        "::error file=tests/train.rs,line=28,title=gpu leak check%3A not-measured::required";
+    assert!(text.starts_with(error), "{text}");
+    assert!(text.contains("::1 check not measured"), "{text}");
+}
+
+#[test]
 fn a_program_that_was_aborted_has_no_line_in_github() {
     let mut run = sample::run(Vec::new());
     run.processes[0].file.aborted.push(Began {

@@ -1,5 +1,6 @@
-//! Describes where a run file comes from: the machine, its driver and the sources.
+//! Describes where a run file comes from: the machine, its driver, the sources and the package.
 
+use std::env;
 use std::fs;
 use std::path::Path;
 
@@ -13,6 +14,8 @@ impl Environment {
             host: line_of("/proc/sys/kernel/hostname"),
             driver: line_of("/sys/module/nvidia/version"),
             commit: commit(Workspace::current().root()),
+            package: env::var("CARGO_PKG_NAME").ok(),
+            manifest_dir: env::var("CARGO_MANIFEST_DIR").ok(),
         }
     }
 }

@@ -125,7 +125,7 @@ impl NamedRun {
     /// Returns an error if the directory contains something that does not belong to a run, if a
     /// process of the earlier run is still running, or if the earlier run cannot be renamed.
     pub fn begin(base: &Path, name: &str) -> io::Result<Self> {
-        let name = file_name(name);
+        let name = run_file_name(name);
         let run = Self {
             directory: base.join(&name),
             earlier: base.join(format!("{}{}", aside(&name), process::id())),
@@ -255,7 +255,7 @@ pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
         .into_iter()
         .find_map(variable);
     match given.filter(|name| !name.is_empty()) {
-        Some(name) => file_name(&name),
+        Some(name) => run_file_name(&name),
         None => parent_name(),
     }
 }
@@ -283,11 +283,32 @@ fn start_time(stat: &str) -> Option<u64> {
     fields.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
 }
 
+/// Returns the name of the directory of the run `name`: the name itself if it is the name of a plain
+/// file, or else one that no other name of a run has, since it ends in a hash of the name.
+pub fn run_file_name(name: &str) -> String {
+    let mut plain = file_name(name);
+    if plain == name {
+        return plain;
+    }
+    // FNV-1a. The programs and the command may be built by different compilers, whose standard
+    // libraries may have different hashes.
+    let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    let end = format!("-{hash:016x}");
+    while plain.len() + end.len() > LONGEST_NAME {
+        plain.pop();
+    }
+    plain + &end
+}
+
 /// Converts `name` to the name of a file that is not hidden. The result is never a path.
-pub fn file_name(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+fn file_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let plain = name.chars().map(|c| if is_plain(c) { c } else { '_' });
-    let plain: String = plain.take(LONGEST_NAME).collect();
+    let mut plain: String = plain.take(LONGEST_NAME).collect();
+    while plain.len() > LONGEST_NAME {
+        plain.pop();
+    }
     match plain.strip_prefix('.') {
         Some(rest) => format!("_{rest}"),
         None if plain.is_empty() => "_".to_owned(),

@@ -92,6 +92,10 @@ pub struct Environment {
     pub driver: Option<String>,
     /// The commit of the sources, if they are in a git repository.
     pub commit: Option<String>,
+    /// The package whose program runs, if cargo or another runner says so.
+    pub package: Option<String>,
+    /// The directory of that package's manifest.
+    pub manifest_dir: Option<String>,
 }
 
 /// One of several attempts at a test. The last attempt determines the result.
@@ -100,6 +104,9 @@ pub struct Environment {
 pub struct Attempt {
     /// The runner's name for the test, such as `optim::train frees_everything`.
     pub test: String,
+    /// The ID that the runner gave to its run. Each run has its own attempts.
+    #[serde(default)]
+    pub run: String,
     /// The number of the attempt, counted from 1.
     pub number: u32,
     /// The round of a stress run, as numbered by the runner. Each round has its own attempts.

@@ -213,6 +213,7 @@ fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
     ];
     Some(Attempt {
         test: test.join(" "),
+        run: variable("NEXTEST_RUN_ID")?,
         number: number("NEXTEST_ATTEMPT")?,
         round: number("NEXTEST_STRESS_CURRENT"),
     })

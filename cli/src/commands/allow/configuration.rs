@@ -16,11 +16,17 @@ use crate::output::{print, say};
 use crate::run::Run;
 use crate::workspace::{self, CONFIG};
 
+/// The byte order mark.
+const MARK: &str = "\u{feff}";
+
 /// The configuration file of the workspace, which need not exist.
 pub(super) struct Configuration {
     pub(super) path: PathBuf,
     /// Its path as reports show it.
     pub(super) shown: String,
+    /// Its byte order mark, or nothing.
+    mark: &'static str,
+    /// Its text after the mark.
     text: String,
     /// Its entries, in order.
     pub(super) entries: Vec<Suppression>,
@@ -38,9 +44,14 @@ impl Configuration {
         } else {
             (String::new(), Vec::new())
         };
+        let (mark, text) = match text.strip_prefix(MARK) {
+            Some(rest) => (MARK, rest.to_owned()),
+            None => ("", text),
+        };
         Ok(Self {
             path,
             shown,
+            mark,
             text,
             entries,
         })
@@ -135,7 +146,7 @@ impl Configuration {
         if written == self.text {
             return Ok(());
         }
-        replace(&self.path, written)
+        replace(&self.path, &format!("{}{written}", self.mark))
             .map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))?;
         print(&diff::lines(&self.text, written));
         Ok(())

@@ -259,10 +259,11 @@ fn draw(curve: &mut Curve, course: &Course, span: &RunSpan, scale: &Scale) {
     }
     let mut steps = vec![Point(0, course.start, course.start)];
     steps.extend(&course.points);
+    let end = span.calls.saturating_add(1);
     let ends: Vec<u64> = (steps.iter().skip(1).map(|point| point.0))
-        .chain([span.calls + 1])
+        .chain([end])
         .collect();
-    let (first, last) = (coordinate(span.x(0)), coordinate(span.x(span.calls + 1)));
+    let (first, last) = (coordinate(span.x(0)), coordinate(span.x(end)));
     let floor = coordinate(scale.y(0));
     let _ = write!(curve.area, "M{first} {floor}");
     for (index, (Point(call, least, most), end)) in steps.iter().zip(&ends).enumerate() {

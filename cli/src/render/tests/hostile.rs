@@ -1,6 +1,7 @@
 //! Tests of names that contain markup and control characters.
 
 use clap::ValueEnum;
+use serde_json::json;
 
 use super::pytorch::unpickled;
 use super::{rendered, shown};
@@ -27,6 +28,22 @@ fn a_hostile_name_is_text_in_every_format() {
         let is_named = found.iter().any(|text| text.contains("alert(1)"));
         assert!(is_named, "{format:?}: {found:?}");
     }
+}
+
+#[test]
+fn no_number_of_calls_is_too_large_for_the_page() {
+    let most = u64::MAX;
+    let course = json!({
+        "place": "cuda:0", "layer": "driver", "figure": "allocated", "start": 0, "peak": most,
+        "points": [[1, 0, 64], [most, 64, most]], "lost": 0,
+    });
+    let of_run =
+        json!({ "purpose": "judged", "calls": most, "body": most - 1, "curves": [course] });
+    let timeline = json!({ "runs": [of_run, of_run], "left_out": 0 });
+    let mut run = sample::mixed();
+    let report = &mut run.processes[0].file.reports[0];
+    report.timeline = Some(serde_json::from_value(timeline).expect("a timeline"));
+    assert!(shown(&run, Format::Html, 0).contains("<svg"));
 }
 
 /// Returns the texts that a reader of the format sees. For formats with escapes, the escapes are

@@ -1,6 +1,7 @@
 //! Tests of the JUnit XML that CI systems read.
 
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
+use gpu_leak_check::report::run_file::Began;
 
 use super::shown;
 use crate::render::sample::MIB;
@@ -75,6 +76,21 @@ fn a_failed_check_that_measured_nothing_is_an_error_and_not_skipped() {
     let junit = shown(&sample::run(vec![blind]), Format::Junit, 0);
     assert!(junit.contains("<error "), "{junit}");
     assert!(!junit.contains("<skipped"), "{junit}");
+}
+
+#[test]
+fn an_aborted_test_keeps_its_earlier_attempts() {
+    let mut run = sample::retried();
+    let last = &mut run.processes[0].file;
+    last.reports.clear();
+    last.aborted.push(Began {
+        test: "trains".to_owned(),
+        file: "tests/train.rs".to_owned(),
+        line: 28,
+    });
+    let junit = shown(&run, Format::Junit, 0);
+    assert!(junit.contains("<error "), "{junit}");
+    assert!(junit.contains("<rerunFailure "), "{junit}");
 }
 
 /// The contents that [Jenkins' schema][1] allows in an element: required attributes, optional

@@ -2,7 +2,9 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::{KEPT, MARKER, RunDirectory, file_name, run_files, run_name, start_time};
+use super::{
+    KEPT, MARKER, RunDirectory, file_name, run_file_name, run_files, run_name, start_time,
+};
 
 fn run(base: &Path, name: &str) -> RunDirectory {
     RunDirectory {
@@ -106,7 +108,7 @@ fn a_run_has_the_name_that_the_environment_sets() {
     let ours = ("GPU_LEAK_CHECK_RUN", "../nightly 7");
     let nextests = ("NEXTEST_RUN_ID", "5f2c-aa");
     let both: &'static [_] = Box::leak(Box::new([nextests, ours]));
-    assert_eq!(run_name(variables(both)), "_._nightly_7");
+    assert_eq!(run_name(variables(both)), "_._nightly_7-b5c429a1bb35435e");
     assert_eq!(run_name(variables(&both[..1])), "5f2c-aa");
 }
 
@@ -132,11 +134,30 @@ fn a_name_becomes_one_plain_file() {
         ("../../etc/passwd", "_._.._etc_passwd"),
         ("..", "_."),
         ("", "_"),
-        ("größe\n\0", "gr__e__"),
+        ("größe\n\0", "größe__"),
     ] {
         assert_eq!(file_name(name), file);
     }
     assert_eq!(file_name(&"n".repeat(10_000)).len(), super::LONGEST_NAME);
+}
+
+#[test]
+fn the_directories_of_different_runs_have_different_names() {
+    let long = "京".repeat(99);
+    let more = format!("{long}京");
+    let names = [
+        "fix_pool", "fix/pool", "fix pool", "größe", ".", "", &long, &more,
+    ];
+    let directories = names.map(run_file_name);
+    assert_eq!(directories[0], "fix_pool");
+    assert_eq!(directories[1], "fix_pool-9cd8e6be77198bd3");
+    assert_eq!(directories[3], "größe");
+    for (at, name) in directories.iter().enumerate() {
+        assert!(name.len() <= super::LONGEST_NAME, "{name}");
+        // A process gets the name from the command.
+        assert_eq!(run_file_name(name), *name);
+        assert!(!directories[..at].contains(name), "{name}");
+    }
 }
 
 #[test]

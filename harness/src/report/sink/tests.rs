@@ -235,11 +235,13 @@ fn an_attempt_has_the_number_that_the_runner_gives() {
     let attempt = read(&[
         ("NEXTEST_BINARY_ID", "optim::train"),
         ("NEXTEST_TEST_NAME", "frees"),
+        ("NEXTEST_RUN_ID", "5f2c-aa"),
         ("NEXTEST_ATTEMPT", "2"),
         ("NEXTEST_STRESS_CURRENT", "none"),
     ])
     .unwrap();
     assert_eq!(attempt.test, "optim::train frees");
+    assert_eq!(attempt.run, "5f2c-aa");
     assert_eq!((attempt.number, attempt.round), (2, None));
     // Older releases of nextest set fewer variables.
     assert_eq!(read(&[("NEXTEST_TEST_NAME", "frees")]), None);

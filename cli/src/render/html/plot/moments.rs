@@ -55,7 +55,7 @@ impl Moments {
         shown: impl Fn(&Course) -> bool,
     ) -> Option<Self> {
         let mut courses = Vec::new();
-        let (mut highest, mut peak, mut before) = (0, 0, 0);
+        let (mut highest, mut peak, mut before) = (0, 0, 0_u64);
         for (run, it) in timeline.runs.iter().enumerate() {
             let logged = |course: &&Course| shown(course) && !course.allocations.is_empty();
             for course in it.curves.iter().filter(logged) {
@@ -63,7 +63,7 @@ impl Moments {
                     highest = course.peak;
                     let mut points = course.points.iter();
                     let at = points.find(|point| point.2 >= course.peak);
-                    peak = before + at.map_or(0, |point| point.0.min(it.calls));
+                    peak = before.saturating_add(at.map_or(0, |point| point.0.min(it.calls)));
                 }
                 courses.push(Logged {
                     run,
@@ -74,7 +74,7 @@ impl Moments {
                     lost: course.lost,
                 });
             }
-            before += it.calls + 1;
+            before = before.saturating_add(it.calls).saturating_add(1);
         }
         if courses.is_empty() {
             return None;

@@ -1,0 +1,200 @@
+//! What changed between two runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpu_leak_check::ledger::Amount;
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, Report};
+use gpu_leak_check::units::{count_change, size_change};
+
+use crate::output::test_names;
+use crate::overview::{Group, Identity, identity, merged};
+use crate::run::{Process, Run};
+
+/// How a finding changed between two runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DiffStatus {
+    New,
+    Grown,
+    Known,
+    /// Not all tests that had the finding were measured again.
+    NotMeasuredAgain,
+    Fixed,
+}
+
+/// A test, which other programs may have under the same name: its name, and what selects it.
+type TestKey<'run> = (&'run str, &'run str);
+
+/// Returns a line for each finding, with its status.
+pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
+    let (before, after) = (by_identity(old), by_identity(new));
+    let (had, has) = (by_test(old), by_test(new));
+    let is_measured =
+        |report: &Report| !report.status.is_unmeasured() && report.status != CheckStatus::Aborted;
+    let measured: BTreeSet<_> = reports(new)
+        .filter(|(_, report)| is_measured(report))
+        .map(|(process, report)| test_key(process, report))
+        .collect();
+    let mut changes = Vec::new();
+    for (identity, group) in &after {
+        let was = before.get(identity);
+        let does_fail = group.finding.kind.is_failure();
+        let (status, change) = match was {
+            None => (DiffStatus::New, String::new()),
+            Some(was) if does_fail && !was.finding.kind.is_failure() => (
+                DiffStatus::New,
+                format!(" (was {})", was.finding.kind.name()),
+            ),
+            // A decrease in one test must not hide an increase in another. Resources that fail no
+            // test may be left by whichever test runs first, so only their sum counts.
+            Some(was) => growth(match does_fail {
+                true => (has[identity].iter())
+                    .map(|(test, now)| {
+                        now.minus(had[identity].get(test).copied().unwrap_or_default())
+                    })
+                    .fold(Amount::default(), Amount::plus),
+                false => amount(&group.finding).minus(amount(&was.finding)),
+            }),
+        };
+        changes.push((status, line(group) + &change));
+    }
+    for (identity, group) in before
+        .iter()
+        .filter(|(identity, _)| !after.contains_key(*identity))
+    {
+        let status = if had[identity].keys().all(|test| measured.contains(test)) {
+            DiffStatus::Fixed
+        } else {
+            DiffStatus::NotMeasuredAgain
+        };
+        changes.push((status, line(group)));
+    }
+    changes.sort_by_key(|(status, _)| *status);
+    changes
+}
+
+fn amount(finding: &Finding) -> Amount {
+    Amount {
+        count: finding.count,
+        bytes: finding.bytes,
+    }
+}
+
+/// Returns the status of a finding of both runs, and by how much it grew.
+fn growth(more: Amount) -> (DiffStatus, String) {
+    match more {
+        Amount { bytes: 0, count: 0 } => (DiffStatus::Known, String::new()),
+        Amount { bytes: 0, count } => (DiffStatus::Grown, format!(" ({})", count_change(0, count))),
+        Amount { bytes, .. } => (DiffStatus::Grown, format!(" ({})", size_change(0, bytes))),
+    }
+}
+
+fn reports(run: &Run) -> impl Iterator<Item = (&Process, &Report)> {
+    let processes = run.processes.iter();
+    processes.flat_map(|process| process.file.reports.iter().map(move |it| (process, it)))
+}
+
+/// The command that runs a test alone names its package and its program. That of an ignored test
+/// has one more option.
+fn test_key<'run>(process: &'run Process, report: &'run Report) -> TestKey<'run> {
+    let program = report.again.as_deref().unwrap_or(&process.binary);
+    (&report.test, program.trim_end_matches(" --include-ignored"))
+}
+
+/// Returns the tests that have each finding, with the amount of it that fails them.
+fn by_test(run: &Run) -> BTreeMap<Identity, BTreeMap<TestKey<'_>, Amount>> {
+    let mut tests: BTreeMap<_, BTreeMap<_, Amount>> = BTreeMap::new();
+    for (process, report) in reports(run) {
+        for finding in &report.findings {
+            let of_finding = tests.entry(identity(finding)).or_default();
+            let of_test = of_finding.entry(test_key(process, report)).or_default();
+            if finding.kind.is_failure() {
+                *of_test = of_test.plus(amount(finding));
+            }
+        }
+    }
+    tests
+}
+
+/// Returns the findings by their identity, regardless of their kind.
+fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
+    let groups = merged(run, |_, finding| (identity(finding), finding.kind));
+    // If findings of several kinds have the same identity, the worst kind counts. It comes first in
+    // the list.
+    let named = groups
+        .into_iter()
+        .map(|group| (identity(&group.finding), group));
+    named.rev().collect()
+}
+
+fn line(group: &Group<'_>) -> String {
+    format!("{}, in {}", group.finding, test_names(&group.tests, 3))
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
+
+    use super::{DiffStatus, compare};
+    use crate::render::sample::{self, MIB};
+
+    #[test]
+    fn less_in_one_test_hides_nothing_in_another_one() {
+        let leak = |count| sample::finding(FindingKind::Leaked, "f", count, MIB);
+        let old = sample::run(vec![
+            sample::with("a", &[leak(1)]),
+            sample::with("b", &[leak(2)]),
+        ]);
+        for b in [CheckStatus::Clean, CheckStatus::NotMeasured] {
+            let new = sample::run(vec![sample::with("a", &[leak(3)]), sample::report("b", b)]);
+            let changes = compare(&old, &new);
+            assert_eq!(changes[0].0, DiffStatus::Grown);
+            assert!(changes[0].1.ends_with("(+2.00 MiB)"), "{changes:?}");
+        }
+    }
+
+    #[test]
+    fn a_finding_that_begins_to_fail_its_test_is_new() {
+        let with = |kind| {
+            sample::run(vec![sample::with(
+                "a",
+                &[sample::finding(kind, "f", 1, MIB)],
+            )])
+        };
+        let (first_use, leaked) = (with(FindingKind::FirstUse), with(FindingKind::Leaked));
+        let changes = compare(&first_use, &leaked);
+        assert_eq!(changes[0].0, DiffStatus::New);
+        assert!(changes[0].1.ends_with("(was first-use)"), "{changes:?}");
+        assert_eq!(compare(&leaked, &first_use)[0].0, DiffStatus::Known);
+    }
+
+    /// Such as `tests::works`, which half of all packages have.
+    #[test]
+    fn tests_of_the_same_name_in_several_programs_are_several_tests() {
+        let of = |package: &str, report: Report| Report {
+            again: Some(format!(
+                "cargo test -p {package} --test same works -- --exact"
+            )),
+            ..report
+        };
+        let leaks = |package: &str, count| {
+            let leak = sample::finding(FindingKind::Leaked, "f", count, MIB);
+            of(package, sample::with("works", &[leak]))
+        };
+        let old = sample::run(vec![leaks("optim", 1), leaks("train", 2)]);
+        let clean = of("train", sample::report("works", CheckStatus::Clean));
+        let changes = compare(&old, &sample::run(vec![leaks("optim", 3), clean.clone()]));
+        assert_eq!(changes[0].0, DiffStatus::Grown);
+        assert!(changes[0].1.ends_with("(+2.00 MiB)"), "{changes:?}");
+        let changes = compare(&old, &sample::run(vec![clean]));
+        assert_eq!(changes[0].0, DiffStatus::NotMeasuredAgain);
+        // A test that is ignored now is the same test.
+        let mut ignored = leaks("optim", 1);
+        ignored
+            .again
+            .as_mut()
+            .expect("a command")
+            .push_str(" --include-ignored");
+        let known = compare(&old, &sample::run(vec![ignored, leaks("train", 2)]));
+        assert_eq!(known[0].0, DiffStatus::Known);
+    }
+}
