@@ -448,3 +448,24 @@ fn a_program_that_lists_no_tests_runs_as_it_is() {
         assert!(reported.stderr.contains("is not watched"), "{reported:?}");
     }
 }
+
+/// rustdoc compiles the documentation tests of an edition-2024 crate into one program, which starts
+/// a process for each of them.
+#[test]
+fn documentation_tests_stay_in_processes_of_their_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("documented.rs");
+    let text =
+        "//! ```\n//! std::process::exit(0);\n//! ```\n//!\n//! ```\n//! panic!();\n//! ```\n";
+    fs::write(&source, text).expect("a source");
+    let documentation = env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into());
+    let tested = call(
+        clean(Command::new(documentation))
+            .args(["--test", "--edition=2024"])
+            .args(["--test-runtool", env!("CARGO_BIN_EXE_cargo-gpu-leak")])
+            .args(["--test-runtool-arg", "every-test-runner"])
+            .arg(&source),
+    );
+    assert_eq!(tested.code, Some(101), "{tested:?}");
+    assert!(tested.stdout.contains("1 passed; 1 failed"), "{tested:?}");
+}
