@@ -5,9 +5,9 @@ use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
 
-use gpu_leak_check::__command::{NamedRun, run_files};
+use gpu_leak_check::__command::{NamedRun, SESSION, run_files};
 
 use crate::arguments::Output;
 use crate::exit::{Exit, ExitResult, Failure, code_of};
@@ -18,9 +18,6 @@ use crate::progress;
 use crate::render::{self, Format, Rendering};
 use crate::run::Run;
 use crate::workspace;
-
-/// The variable that contains the name of the run to which a process belongs.
-const OUTER: &str = "GPU_LEAK_SESSION";
 
 /// One run of a program under the command: the directory that its processes write their files to.
 #[derive(Debug)]
@@ -44,7 +41,10 @@ impl Session {
     ) -> ExitResult<Self> {
         let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
         // A run that is started inside another one, such as by a test, is a separate run.
-        let is_outer = env::var(OUTER).is_ok_and(|outer| outer == variable);
+        let outer = env::var(SESSION).unwrap_or_default();
+        let is_outer = outer
+            .split_once(' ')
+            .is_some_and(|(_, outer)| outer == variable);
         let variable = if is_outer { String::new() } else { variable };
         let named = match name.unwrap_or(&variable) {
             "" => None,
@@ -80,7 +80,7 @@ impl Session {
     ) -> ExitResult<u8> {
         command
             .env("GPU_LEAK_CHECK_RUN", &self.name)
-            .env(OUTER, &self.name)
+            .env(SESSION, format!("{} {}", process::id(), self.name))
             // This is set even for cargo, which may be configured to build in another directory.
             .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
         if self.peaks {

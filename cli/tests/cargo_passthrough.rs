@@ -157,6 +157,25 @@ fn cargos_exit_code_is_kept_if_no_process_could_write_its_file() {
     }
 }
 
+/// No process with a check is running when the other runs begin.
+#[test]
+fn other_runs_do_not_remove_a_run_whose_command_is_running() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let this = env::current_exe().expect("this program");
+    let then = format!(
+        "for run in $(seq 12); do\n\
+         GPU_LEAK_CHECK_RUN=$run '{}' --exact --ignored planted::gives_back >/dev/null 2>&1\n\
+         done\n\
+         exit 0",
+        this.display()
+    );
+    let ended = call(with_cargo_that(directory.path(), "keeps_a_tensor", &then).arg("test"));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("1 checked: 1 leaked"), "{ended:?}");
+    let runs = fs::read_dir(directory.path().join("runs")).expect("a directory");
+    assert_eq!(runs.count(), 11, "the newest ten, and the one in progress");
+}
+
 #[test]
 fn a_test_that_ends_its_process_fails_even_if_cargo_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");

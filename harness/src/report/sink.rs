@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::check_report::Report;
 use super::run_directory::{RunDirectory, UNFINISHED, run_files, run_name};
 use super::run_file::{
-    Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SCHEMA, SNAPSHOT,
-    Unchecked, Unowned, pid_space,
+    Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SNAPSHOT, Unchecked,
+    Unowned,
 };
 use crate::files::through_no_link;
 use crate::sync::{Mutex, OnceLock, locked};
@@ -189,15 +189,11 @@ fn open(directory: &RunDirectory) -> io::Result<PathBuf> {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let header = Header {
-        schema: SCHEMA,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        run: directory.run.clone(),
-        pid,
         executable: executable.to_string_lossy().into_owned(),
         started_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
-        pid_space: pid_space(),
         attempt: attempt(|name| env::var(name).ok()),
         environment: Environment::of_this_process(),
+        ..Header::of(pid, &directory.run)
     };
     append(&path, &Record::Header(header))?;
     Ok(path)
