@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
-use gpu_leak_check::__command::{NamedRun, SESSION, run_files};
+use gpu_leak_check::__command::{NamedRun, SESSION, missing_file, run_files};
 
 use crate::arguments::Output;
 use crate::exit::{Exit, ExitResult, Failure, code_of};
@@ -95,17 +95,21 @@ impl Session {
     /// exit code is kept.
     pub(crate) fn read(&self) -> ExitResult<Option<Run>> {
         let directory = self.directory();
-        if !directory.is_dir() {
-            return Ok(None);
-        }
         let shown = directory.display();
         let problem = match run_files(&directory) {
             Ok(files) if !files.is_empty() => return Run::read(&files).map(Some),
-            Ok(_) => format!(
-                "no process could write its file to {shown}: free space there, or name another \
-                 directory with GPU_LEAK_CHECK_OUTPUT"
-            ),
-            Err(why) => format!("cannot read {shown}: {why}"),
+            Err(why) if directory.is_dir() => format!("cannot read {shown}: {why}"),
+            found => {
+                let why = missing_file(&directory);
+                if found.is_err() && why.is_none() {
+                    return Ok(None);
+                }
+                let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+                format!(
+                    "no process could write its file to {shown}{why}: make that directory \
+                     writable and free space there, or name another one with GPU_LEAK_CHECK_OUTPUT"
+                )
+            }
         };
         Ok(Some(Run {
             problems: vec![problem],

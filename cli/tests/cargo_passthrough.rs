@@ -157,6 +157,31 @@ fn cargos_exit_code_is_kept_if_no_process_could_write_its_file() {
     }
 }
 
+/// The run's marker needs no new file. It has a short name, so that a directory can have so long a path
+/// that the file of a program with a long name cannot be created in it.
+#[test]
+fn a_process_that_could_not_create_its_file_is_not_forgotten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let this = env::current_exe().expect("this program");
+    let long = directory.path().join("n".repeat(100));
+    fs::copy(this, &long).expect("a copy");
+    let mut runs = directory.path().to_owned();
+    while let missing @ 1.. = 4000_usize.saturating_sub(runs.as_os_str().len()) {
+        runs.push("d".repeat(missing.min(200)));
+    }
+    let then = format!(
+        "'{}' --exact --ignored planted::keeps_a_tensor",
+        long.display()
+    );
+    let then = format!("{then} >/dev/null 2>&1\nexit 0");
+    let mut command = with_cargo_that(directory.path(), "gives_back", &then);
+    let ended = call(command.arg("test").env("GPU_LEAK_CHECK_OUTPUT", runs));
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("1 checked: 1 clean"), "{ended:?}");
+    let problem = "a process could not create its file in";
+    assert!(ended.stderr.contains(problem), "{ended:?}");
+}
+
 /// No process with a check is running when the other runs begin.
 #[test]
 fn other_runs_do_not_remove_a_run_whose_command_is_running() {

@@ -42,7 +42,7 @@ pub use self::{
     finding::{at_its_line, details},
     held_by::held_by,
     peak::{columns, peak_lines},
-    run_directory::{NamedRun, SESSION, file_name as run_file_name, run_files},
+    run_directory::{NamedRun, SESSION, file_name as run_file_name, missing_file, run_files},
     sink::Sink,
     summary::Summary,
     symbols::site,

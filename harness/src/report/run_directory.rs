@@ -13,8 +13,9 @@ use super::run_file::{Header, Record, SNAPSHOT, parse};
 
 /// How many runs are kept.
 const KEPT: usize = 10;
-/// The file that marks a directory as the directory of a run, with the header of the process that
-/// runs the tests. Directories without this file are never removed.
+/// The file that marks a directory as the directory of a run. It contains the header of the process
+/// that runs the tests, and a record of each process that could not create its file. Directories
+/// without this file are never removed.
 const MARKER: &str = ".gpu-leak-check-run";
 /// The variable that contains the process ID of a command and the name of its run.
 pub const SESSION: &str = "GPU_LEAK_SESSION";
@@ -36,6 +37,11 @@ pub(super) struct RunDirectory {
 }
 
 impl RunDirectory {
+    /// Returns the file that marks the directory.
+    pub(super) fn marker(&self) -> PathBuf {
+        self.base.join(&self.run).join(MARKER)
+    }
+
     /// Creates a new file in the directory, for process `pid` of the program `binary`. If the
     /// directory is new, removes the oldest run.
     pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<PathBuf> {
@@ -94,6 +100,15 @@ fn is_in_progress(directory: &Path) -> bool {
             .and_then(|file| parse(BufReader::new(file.take(LONGEST_HEADER))))
             .is_ok_and(|file| file.header.and_then(|it| it.is_running()) == Some(true))
     })
+}
+
+/// Returns the reason why a process could not create its file in `directory`, if there is such a
+/// process. It has added the reason to the marker.
+pub fn missing_file(directory: &Path) -> Option<String> {
+    let marker = directory.join(MARKER);
+    // Opening a pipe would block.
+    let marker = marker.is_file().then(|| File::open(marker).ok())??;
+    parse(BufReader::new(marker)).ok()?.lost_why
 }
 
 /// Returns the run files in `directory`, sorted by name.

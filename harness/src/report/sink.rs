@@ -159,7 +159,10 @@ impl Sink {
         if let SinkState::Waiting(directory) = &*state {
             *state = match open(directory) {
                 Ok(path) => SinkState::Open { path },
-                Err(error) => give_up(&directory.base.join(&directory.run), &error),
+                Err(error) => {
+                    last_words(&directory.marker(), &error);
+                    give_up(&directory.base.join(&directory.run), &error)
+                }
             };
         }
         if let SinkState::Open { path } = &*state
@@ -256,7 +259,8 @@ fn within_size_limit(size: u64) -> io::Result<()> {
 }
 
 /// Records that nothing follows, in the space of the line that was removed. Without this record,
-/// the check in progress would seem to have been aborted.
+/// the check in progress would seem to have been aborted, or a process without a file to have had
+/// no checks.
 fn last_words(path: &Path, error: &io::Error) {
     let lost = Record::Lost(Lost {
         why: error.to_string(),
