@@ -100,7 +100,7 @@ impl Session {
             Ok(files) if !files.is_empty() => return Run::read(&files).map(Some),
             Err(why) if directory.is_dir() => format!("cannot read {shown}: {why}"),
             found => {
-                let why = missing_file(&directory);
+                let why = missing_file(&directory).or_else(|| why_not_writable(&directory));
                 if found.is_err() && why.is_none() {
                     return Ok(None);
                 }
@@ -116,6 +116,13 @@ impl Session {
             ..Run::default()
         }))
     }
+}
+
+/// Returns the reason why no file can be created in `directory`, which need not exist, if there is
+/// one. Creates and removes a file in the nearest directory that exists.
+fn why_not_writable(directory: &Path) -> Option<String> {
+    let nearest = directory.ancestors().find(|it| it.exists())?;
+    Some(tempfile::tempfile_in(nearest).err()?.to_string())
 }
 
 /// Prints the summary of a run and then `hints` to standard error, since standard output belongs to

@@ -202,6 +202,31 @@ fn other_runs_do_not_remove_a_run_whose_command_is_running() {
 }
 
 #[test]
+fn a_results_directory_that_cannot_be_created_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // Not even root can create a directory in a file.
+    let taken = directory.path().join("taken");
+    fs::write(&taken, "").expect("a file");
+    let run = |without_gpu: &str| {
+        let mut command = with_cargo(directory.path(), "gives_back", 0);
+        command.env("GPU_LEAK_CHECK_OUTPUT", &taken);
+        call(
+            command
+                .arg("test")
+                .env("GPU_LEAK_CHECK_WITHOUT_GPU", without_gpu),
+        )
+    };
+    for without_gpu in ["run", "skip"] {
+        let ended = run(without_gpu);
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        assert!(!ended.stderr.contains("Add the attribute"), "{ended:?}");
+        let problem = format!("no process could write its file to {}", taken.display());
+        assert!(ended.stderr.contains(&problem), "{ended:?}");
+        assert!(ended.stderr.contains("GPU_LEAK_CHECK_OUTPUT"), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_test_that_ends_its_process_fails_even_if_cargo_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");
     let reported = call(with_cargo(directory.path(), "ends_the_process", 0).arg("test"));
