@@ -13,6 +13,7 @@ use super::run_file::{
     Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SNAPSHOT, Unchecked,
     Unowned,
 };
+use crate::exec_settings::variable;
 use crate::files::through_no_link;
 use crate::sync::{Mutex, OnceLock, locked};
 use crate::workspace::Workspace;
@@ -42,7 +43,7 @@ impl Sink {
     pub fn global() -> &'static Self {
         GLOBAL.get_or_init(|| {
             let workspace = Workspace::current();
-            let output = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
+            let output = variable("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
             let base = match output {
                 // The path is relative to the workspace, like cargo's own paths, and not to the
                 // test's working directory.
@@ -60,7 +61,7 @@ impl Sink {
 
     /// Returns the name of this process's run. Another process can join the run by this name.
     pub fn run() -> String {
-        run_name(|name| env::var(name).ok())
+        run_name(|name| variable(name)?.into_string().ok())
     }
 
     /// Records that a check's body is about to run.
