@@ -95,7 +95,7 @@ fn first_variables() -> Vec<(OsString, OsString)> {
     });
     let variables: Vec<_> = variables.collect();
     let is_watched = variables.iter().any(|(name, _)| name == VARIABLE);
-    is_watched.then_some(variables).unwrap_or_default()
+    if is_watched { variables } else { Vec::new() }
 }
 
 #[cfg(not(unix))]
