@@ -12,7 +12,7 @@ impl Environment {
         Self {
             host: line_of("/proc/sys/kernel/hostname"),
             driver: line_of("/sys/module/nvidia/version"),
-            commit: commit(Workspace::current().root()),
+            commit: commit(Workspace::of_runner().root()),
         }
     }
 }

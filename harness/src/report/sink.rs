@@ -42,7 +42,7 @@ impl Sink {
     /// `GPU_LEAK_CHECK_OUTPUT`.
     pub fn global() -> &'static Self {
         GLOBAL.get_or_init(|| {
-            let workspace = Workspace::current();
+            let workspace = Workspace::of_runner();
             let output = variable("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
             let base = match output {
                 // The path is relative to the workspace, like cargo's own paths, and not to the
