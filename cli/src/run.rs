@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpu_leak_check::__command::is_recording;
+use gpu_leak_check::__command::{is_recording, missing_file};
 use gpu_leak_check::ledger::Place;
 use gpu_leak_check::recording;
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Reason, Report};
@@ -76,6 +76,15 @@ impl Run {
         // The order must not depend on how the directories are written.
         files.sort_by_cached_key(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let mut run = Self::default();
+        let directories: BTreeSet<_> = files.iter().filter_map(|file| file.parent()).collect();
+        for directory in directories {
+            run.problems.extend(missing_file(directory).map(|why| {
+                format!(
+                    "a process could not create its file in {} ({why}), so its checks are missing",
+                    directory.display()
+                )
+            }));
+        }
         let mut found = Vec::new();
         for path in files {
             run.files.push(path.clone());

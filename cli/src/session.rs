@@ -5,9 +5,9 @@ use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
 
-use gpu_leak_check::__command::{NamedRun, run_files};
+use gpu_leak_check::__command::{NamedRun, SESSION, missing_file, run_files};
 
 use crate::arguments::Output;
 use crate::exit::{Exit, ExitResult, Failure, code_of};
@@ -18,9 +18,6 @@ use crate::progress;
 use crate::render::{self, Format, Rendering};
 use crate::run::Run;
 use crate::workspace;
-
-/// The variable that contains the name of the run to which a process belongs.
-const OUTER: &str = "GPU_LEAK_SESSION";
 
 /// One run of a program under the command: the directory that its processes write their files to.
 #[derive(Debug)]
@@ -44,7 +41,10 @@ impl Session {
     ) -> ExitResult<Self> {
         let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
         // A run that is started inside another one, such as by a test, is a separate run.
-        let is_outer = env::var(OUTER).is_ok_and(|outer| outer == variable);
+        let outer = env::var(SESSION).unwrap_or_default();
+        let is_outer = outer
+            .split_once(' ')
+            .is_some_and(|(_, outer)| outer == variable);
         let variable = if is_outer { String::new() } else { variable };
         let named = match name.unwrap_or(&variable) {
             "" => None,
@@ -80,7 +80,7 @@ impl Session {
     ) -> ExitResult<u8> {
         command
             .env("GPU_LEAK_CHECK_RUN", &self.name)
-            .env(OUTER, &self.name)
+            .env(SESSION, format!("{} {}", process::id(), self.name))
             // This is set even for cargo, which may be configured to build in another directory.
             .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
         if self.peaks {
@@ -95,23 +95,34 @@ impl Session {
     /// so that the program's exit code is kept.
     pub(crate) fn read(&self) -> ExitResult<Option<Run>> {
         let directory = self.directory();
-        if !directory.is_dir() {
-            return Ok(None);
-        }
         let shown = directory.display();
         let problem = match run_files(&directory) {
             Ok(files) if !files.is_empty() => return Run::read(&files).map(Some),
-            Ok(_) => format!(
-                "no process could write its file to {shown}: free space there, or name another \
-                 directory with GPU_LEAK_CHECK_OUTPUT"
-            ),
-            Err(why) => format!("cannot read {shown}: {why}"),
+            Err(why) if directory.is_dir() => format!("cannot read {shown}: {why}"),
+            found => {
+                let why = missing_file(&directory).or_else(|| why_not_writable(&directory));
+                if found.is_err() && why.is_none() {
+                    return Ok(None);
+                }
+                let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+                format!(
+                    "no process could write its file to {shown}{why}: make that directory \
+                     writable and free space there, or name another one with GPU_LEAK_CHECK_OUTPUT"
+                )
+            }
         };
         Ok(Some(Run {
             problems: vec![problem],
             ..Run::default()
         }))
     }
+}
+
+/// Returns the reason why no file can be created in `directory`, which need not exist, if there is
+/// one. Creates and removes a file in the nearest directory that exists.
+fn why_not_writable(directory: &Path) -> Option<String> {
+    let nearest = directory.ancestors().find(|it| it.exists())?;
+    Some(tempfile::tempfile_in(nearest).err()?.to_string())
 }
 
 /// Prints the summary of a run and then `hints` to standard error, since standard output belongs to

@@ -173,6 +173,75 @@ fn cargos_exit_code_is_kept_if_no_process_could_write_its_file() {
     }
 }
 
+/// The run's marker needs no new file. It has a short name, so that a directory can have so long a path
+/// that the file of a program with a long name cannot be created in it.
+#[test]
+fn a_process_that_could_not_create_its_file_is_not_forgotten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let this = env::current_exe().expect("this program");
+    let long = directory.path().join("n".repeat(100));
+    fs::copy(this, &long).expect("a copy");
+    let mut runs = directory.path().to_owned();
+    while let missing @ 1.. = 4000_usize.saturating_sub(runs.as_os_str().len()) {
+        runs.push("d".repeat(missing.min(200)));
+    }
+    let then = format!(
+        "'{}' --exact --ignored planted::keeps_a_tensor",
+        long.display()
+    );
+    let then = format!("{then} >/dev/null 2>&1\nexit 0");
+    let mut command = with_cargo_that(directory.path(), "gives_back", &then);
+    let ended = call(command.arg("test").env("GPU_LEAK_CHECK_OUTPUT", runs));
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("1 checked: 1 clean"), "{ended:?}");
+    let problem = "a process could not create its file in";
+    assert!(ended.stderr.contains(problem), "{ended:?}");
+}
+
+/// No process with a check is running when the other runs begin.
+#[test]
+fn other_runs_do_not_remove_a_run_whose_command_is_running() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let this = env::current_exe().expect("this program");
+    let then = format!(
+        "for run in $(seq 12); do\n\
+         GPU_LEAK_CHECK_RUN=$run '{}' --exact --ignored planted::gives_back >/dev/null 2>&1\n\
+         done\n\
+         exit 0",
+        this.display()
+    );
+    let ended = call(with_cargo_that(directory.path(), "keeps_a_tensor", &then).arg("test"));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("1 checked: 1 leaked"), "{ended:?}");
+    let runs = fs::read_dir(directory.path().join("runs")).expect("a directory");
+    assert_eq!(runs.count(), 11, "the newest ten, and the one in progress");
+}
+
+#[test]
+fn a_results_directory_that_cannot_be_created_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // Not even root can create a directory in a file.
+    let taken = directory.path().join("taken");
+    fs::write(&taken, "").expect("a file");
+    let run = |without_gpu: &str| {
+        let mut command = with_cargo(directory.path(), "gives_back", 0);
+        command.env("GPU_LEAK_CHECK_OUTPUT", &taken);
+        call(
+            command
+                .arg("test")
+                .env("GPU_LEAK_CHECK_WITHOUT_GPU", without_gpu),
+        )
+    };
+    for without_gpu in ["run", "skip"] {
+        let ended = run(without_gpu);
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        assert!(!ended.stderr.contains("Add the attribute"), "{ended:?}");
+        let problem = format!("no process could write its file to {}", taken.display());
+        assert!(ended.stderr.contains(&problem), "{ended:?}");
+        assert!(ended.stderr.contains("GPU_LEAK_CHECK_OUTPUT"), "{ended:?}");
+    }
+}
+
 #[test]
 fn a_test_that_ends_its_process_fails_even_if_cargo_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,7 +1,10 @@
 //! Tests the runner of `cargo gpu-leak test --every-test` on this program. The planted tests
 //! without the attribute call the driver.
 #![cfg(target_os = "linux")]
-#![expect(unsafe_code, reason = "the planted tests call the driver")]
+#![expect(
+    unsafe_code,
+    reason = "the planted tests call the driver, or change their environment"
+)]
 
 use std::env;
 use std::fs::{self, File};
@@ -119,6 +122,16 @@ fn keeps_the_first_block_of_an_arena_in_a_static() {
 
 #[ignore = "planted"]
 #[test]
+fn leaks_after_it_has_cleared_its_environment() {
+    for (name, _) in env::vars_os() {
+        // SAFETY: no other thread of this process uses the environment meanwhile.
+        unsafe { env::remove_var(name) };
+    }
+    Buffer::new(64).leak();
+}
+
+#[ignore = "planted"]
+#[test]
 fn allocates_nothing() {}
 
 #[gpu_leak_check]
@@ -208,6 +221,14 @@ fn allocators_that_report_are_heard_in_tests_without_the_attribute() {
         reported.stdout.contains("2 passed; 1 failed"),
         "{reported:?}"
     );
+}
+
+#[test]
+fn a_test_without_its_environment_is_watched() {
+    let reported = runner(&["cleared_its_environment", "--ignored"]);
+    assert_eq!(reported.code, Some(101), "{reported:?}");
+    let leak = "FAILED: gpu leak: 1 allocation, 64 B on hooked:0";
+    assert!(reported.stdout.contains(leak), "{reported:?}");
 }
 
 #[test]
@@ -447,4 +468,25 @@ fn a_program_that_lists_no_tests_runs_as_it_is() {
         assert!(reported.stdout.ends_with("trained\n"), "{reported:?}");
         assert!(reported.stderr.contains("is not watched"), "{reported:?}");
     }
+}
+
+/// rustdoc compiles the documentation tests of an edition-2024 crate into one program, which starts
+/// a process for each of them.
+#[test]
+fn documentation_tests_stay_in_processes_of_their_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("documented.rs");
+    let text =
+        "//! ```\n//! std::process::exit(0);\n//! ```\n//!\n//! ```\n//! panic!();\n//! ```\n";
+    fs::write(&source, text).expect("a source");
+    let documentation = env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into());
+    let tested = call(
+        clean(Command::new(documentation))
+            .args(["--test", "--edition=2024"])
+            .args(["--test-runtool", env!("CARGO_BIN_EXE_cargo-gpu-leak")])
+            .args(["--test-runtool-arg", "every-test-runner"])
+            .arg(&source),
+    );
+    assert_eq!(tested.code, Some(101), "{tested:?}");
+    assert!(tested.stdout.contains("1 passed; 1 failed"), "{tested:?}");
 }

@@ -36,6 +36,20 @@ fn attempt_of(run: &str, base: &Path, test: &str, number: u32, round: &str) {
     status.expect("this program runs");
 }
 
+/// nextest runs an archive in a copy of the workspace, and sets this variable to the package there.
+#[test]
+fn an_archive_writes_its_results_to_the_workspace_in_which_it_runs() {
+    let there = tempfile::tempdir().expect("a directory");
+    let package = there.path().join("cli");
+    fs::create_dir(&package).expect("a directory");
+    fs::write(there.path().join("Cargo.toml"), "[workspace]\n").expect("a file");
+    let base = Path::new("target/archive-elsewhere");
+    let mut command = checking(base, "r", "gives_back");
+    let ran = command.env("CARGO_MANIFEST_DIR", package).output();
+    assert!(ran.expect("this program runs").status.success());
+    file_of(&there.path().join(base).join("r"));
+}
+
 #[test]
 fn a_test_that_passes_when_tried_again_is_flaky_and_no_finding() {
     let base = tempfile::tempdir().expect("a directory");

@@ -21,7 +21,7 @@ pub use crate::judge::suppressions::Suppression;
 use crate::options::Options;
 use crate::report::Code;
 use crate::report::check_report::{CheckStatus, Reason, Report};
-pub use crate::report::{NamedRun, run_file_name, run_files};
+pub use crate::report::{NamedRun, SESSION, missing_file, run_file_name, run_files};
 pub use gpu_leak_check_options::is_reason;
 
 /// Whether a pattern in the `tests` of an entry matches this test.

@@ -1,6 +1,8 @@
 //! The settings that the command passes to its library in an unmodified program.
 
 use std::env;
+use std::ffi::OsString;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +48,7 @@ impl Settings {
     }
 
     fn read() -> Option<Self> {
-        serde_json::from_str(&env::var(VARIABLE).ok()?).ok()
+        serde_json::from_str(variable(VARIABLE)?.to_str()?).ok()
     }
 
     fn is_contained(&self) -> bool {
@@ -61,6 +63,44 @@ impl Settings {
     pub fn to_value(&self) -> String {
         serde_json::to_string(self).expect("numbers and strings can be written as JSON")
     }
+}
+
+/// Returns the environment variables of the run. In a process that a command watches, they are those
+/// with which it was started, because the program may have removed them before its first check.
+pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
+    static FIRST: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
+    let first = FIRST.get_or_init(first_variables);
+    let current = first.is_empty().then(env::vars_os);
+    current.into_iter().flatten().chain(first.iter().cloned())
+}
+
+/// Returns the value of a variable among [`variables`].
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    let mut variables = variables();
+    variables.find_map(|(known, value)| (known == name).then_some(value))
+}
+
+/// Returns the variables with which this process was started, if a command watches it.
+#[cfg(unix)]
+fn first_variables() -> Vec<(OsString, OsString)> {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    // An error means that there is no `/proc`, or that this process may not read its own files.
+    let started = std::fs::read("/proc/self/environ").unwrap_or_default();
+    let variables = started.split(|byte| *byte == 0).filter_map(|variable| {
+        let at = variable.iter().position(|byte| *byte == b'=')?;
+        let text = |bytes| OsStr::from_bytes(bytes).to_owned();
+        Some((text(&variable[..at]), text(&variable[at + 1..])))
+    });
+    let variables: Vec<_> = variables.collect();
+    let is_watched = variables.iter().any(|(name, _)| name == VARIABLE);
+    if is_watched { variables } else { Vec::new() }
+}
+
+#[cfg(not(unix))]
+fn first_variables() -> Vec<(OsString, OsString)> {
+    Vec::new()
 }
 
 /// Whether the library for unmodified programs is active in this process, or will be active once

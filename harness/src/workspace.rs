@@ -25,6 +25,18 @@ impl Workspace {
         })
     }
 
+    /// Returns the workspace in which the tests run. A runner may run them in another copy of the
+    /// workspace than the one from which they were compiled, and then names the package there.
+    pub(crate) fn of_runner() -> Self {
+        let current = Self::current();
+        match manifest_dir() {
+            Some(package) if !package.starts_with(&current.root) => {
+                Self::of(&package, Path::new(""))
+            }
+            _ => current.clone(),
+        }
+    }
+
     /// Determines [`Self::current`] from the `CARGO_MANIFEST_DIR` and `file!()` of a test. Only the
     /// first call takes effect.
     pub(crate) fn init(manifest_dir: Option<&str>, file: &str) -> &'static Self {

@@ -1,11 +1,11 @@
 //! Reads the environment variables of a run.
 
-use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::settings::GivenSettings;
+use crate::exec_settings::variables;
 
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
@@ -26,7 +26,7 @@ pub(super) struct Variables {
 /// Returns a sentence that names the variable, the problem and the valid values.
 pub(super) fn of_this_process() -> Result<&'static Variables, String> {
     static READ: OnceLock<Result<Variables, String>> = OnceLock::new();
-    READ.get_or_init(|| Variables::read(env::vars_os()))
+    READ.get_or_init(|| Variables::read(variables()))
         .as_ref()
         .map_err(Clone::clone)
 }

@@ -13,7 +13,7 @@ impl Environment {
         Self {
             host: line_of("/proc/sys/kernel/hostname"),
             driver: line_of("/sys/module/nvidia/version"),
-            commit: commit(Workspace::current().root()),
+            commit: commit(Workspace::of_runner().root()),
             package: env::var("CARGO_PKG_NAME").ok(),
             manifest_dir: env::var("CARGO_MANIFEST_DIR").ok(),
         }

@@ -42,7 +42,7 @@ pub use self::{
     finding::{at_its_line, details},
     held_by::held_by,
     peak::{columns, peak_lines},
-    run_directory::{NamedRun, run_file_name, run_files},
+    run_directory::{NamedRun, SESSION, missing_file, run_file_name, run_files},
     sink::Sink,
     summary::Summary,
     symbols::site,

@@ -1,6 +1,7 @@
 //! The directory that the processes of one run share, and the removal of the directories of old
 //! runs.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -8,13 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::SystemTime;
 
-use super::run_file::{SNAPSHOT, parse};
+use super::run_file::{Header, Record, SNAPSHOT, parse};
 
 /// How many runs are kept.
 const KEPT: usize = 10;
-/// The file that marks a directory as the directory of a run. Directories without this file are
-/// never removed.
+/// The file that marks a directory as the directory of a run. It contains the header of the process
+/// that runs the tests, and a record of each process that could not create its file. Directories
+/// without this file are never removed.
 const MARKER: &str = ".gpu-leak-check-run";
+/// The variable that contains the process ID of a command and the name of its run.
+pub const SESSION: &str = "GPU_LEAK_SESSION";
+/// The variable that contains nextest's name of a run.
+const NEXTEST_RUN: &str = "NEXTEST_RUN_ID";
 /// The extension of a snapshot's file while it is being written.
 pub(super) const UNFINISHED: &str = "unfinished";
 /// The largest length of a name in bytes. File systems allow 255 bytes.
@@ -31,6 +37,11 @@ pub(super) struct RunDirectory {
 }
 
 impl RunDirectory {
+    /// Returns the file that marks the directory.
+    pub(super) fn marker(&self) -> PathBuf {
+        self.base.join(&self.run).join(MARKER)
+    }
+
     /// Creates a new file in the directory, for process `pid` of the program `binary`. If the
     /// directory is new, removes the oldest run.
     pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<PathBuf> {
@@ -41,7 +52,7 @@ impl RunDirectory {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
-        mark(&directory)?;
+        mark(&directory, &self.run)?;
         let path = new_file(&directory, &format!("{}-{pid}", file_name(binary)))?;
         if is_new {
             self.remove_old_runs();
@@ -78,15 +89,26 @@ fn is_run(directory: &Path) -> bool {
         && directory.join(MARKER).is_file()
 }
 
-/// Whether a process that has a file in `directory` is still running. A process on another machine
-/// or in another process namespace cannot be seen from here.
+/// Whether the process that runs the tests of the run in `directory`, or one that has a file in it,
+/// is still running. A process on another machine or in another process namespace cannot be seen
+/// from here.
 fn is_in_progress(directory: &Path) -> bool {
-    let files = run_files(directory).unwrap_or_default();
+    let mut files = run_files(directory).unwrap_or_default();
+    files.push(directory.join(MARKER));
     files.iter().any(|path| {
         File::open(path)
             .and_then(|file| parse(BufReader::new(file.take(LONGEST_HEADER))))
             .is_ok_and(|file| file.header.and_then(|it| it.is_running()) == Some(true))
     })
+}
+
+/// Returns the reason why a process could not create its file in `directory`, if there is such a
+/// process. It has added the reason to the marker.
+pub fn missing_file(directory: &Path) -> Option<String> {
+    let marker = directory.join(MARKER);
+    // Opening a pipe would block.
+    let marker = marker.is_file().then(|| File::open(marker).ok())??;
+    parse(BufReader::new(marker)).ok()?.lost_why
 }
 
 /// Returns the run files in `directory`, sorted by name.
@@ -221,15 +243,28 @@ fn remove(directory: &Path) {
 
 /// Writes the marker as a new file. An existing file is never opened, because in a directory to
 /// which others can write, it could be a link to any file.
-fn mark(directory: &Path) -> io::Result<()> {
+fn mark(directory: &Path, run: &str) -> io::Result<()> {
+    let header = Header::of(runner(run), run);
     let marker = OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(directory.join(MARKER));
     match marker {
-        Ok(mut marker) => marker.write_all(b"Created by gpu-leak-check, which also removes it.\n"),
+        Ok(mut marker) => marker.write_all(&Record::Header(header).to_line()?),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// Returns the process after which the run is named, which does not end before the run: the command,
+/// or the parent of this process. Returns 0, which no process has, if a user chose the name.
+fn runner(run: &str) -> u32 {
+    let session = env::var(SESSION).unwrap_or_default();
+    let of_parent = run_name(|name| env::var(name).ok().filter(|_| name == NEXTEST_RUN));
+    match session.split_once(' ') {
+        Some((command, name)) if name == run => command.parse().unwrap_or_default(),
+        _ if run == of_parent => parent(),
+        _ => 0,
     }
 }
 
@@ -251,7 +286,7 @@ fn new_file(directory: &Path, name: &str) -> io::Result<PathBuf> {
 /// neither is set, it is derived from the id and the start time of the parent process, which is the
 /// same `cargo test` for all programs of a run.
 pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
-    let given = ["GPU_LEAK_CHECK_RUN", "NEXTEST_RUN_ID"]
+    let given = ["GPU_LEAK_CHECK_RUN", NEXTEST_RUN]
         .into_iter()
         .find_map(variable);
     match given.filter(|name| !name.is_empty()) {
@@ -263,15 +298,20 @@ pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
 /// Returns the parent's process id and start time. The id alone would not suffice, because ids are
 /// reused.
 fn parent_name() -> String {
-    #[cfg(unix)]
-    let parent = std::os::unix::process::parent_id();
-    #[cfg(not(unix))]
-    let parent = std::process::id();
+    let parent = parent();
     let stat = fs::read_to_string(format!("/proc/{parent}/stat")).unwrap_or_default();
     match start_time(&stat) {
         Some(start) => format!("{parent}-{start}"),
         None => parent.to_string(),
     }
+}
+
+fn parent() -> u32 {
+    #[cfg(unix)]
+    let parent = std::os::unix::process::parent_id();
+    #[cfg(not(unix))]
+    let parent = process::id();
+    parent
 }
 
 /// Returns field 22 of

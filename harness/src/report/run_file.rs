@@ -133,13 +133,29 @@ impl Header {
             return None;
         }
         // Process ids are reused, so the program must also be the same.
-        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid));
-        Some(program.is_ok_and(|program| {
-            let program = program.to_string_lossy();
-            // The program may have been rebuilt in the meantime.
-            program.trim_end_matches(" (deleted)") == self.executable
-        }))
+        Some(program_of(self.pid).as_ref() == Some(&self.executable))
     }
+
+    /// Returns what is known about another process of this machine.
+    pub(super) fn of(pid: u32, run: &str) -> Self {
+        Self {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            run: run.to_owned(),
+            pid,
+            executable: program_of(pid).unwrap_or_default(),
+            pid_space: pid_space(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns the path of the program that a process of this user runs.
+fn program_of(pid: u32) -> Option<String> {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let program = program.to_string_lossy();
+    // The program may have been rebuilt since it was started.
+    Some(program.trim_end_matches(" (deleted)").to_owned())
 }
 
 /// Returns the namespace of this machine's process ids, as this process sees it.

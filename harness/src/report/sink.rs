@@ -9,9 +9,10 @@ use std::{env, process};
 use super::check_report::Report;
 use super::run_directory::{RunDirectory, UNFINISHED, run_files, run_name};
 use super::run_file::{
-    Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SCHEMA, SNAPSHOT,
-    Unchecked, Unowned, pid_space,
+    Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SNAPSHOT, Unchecked,
+    Unowned,
 };
+use crate::exec_settings::variable;
 use crate::files::through_no_link;
 use crate::sync::{Mutex, OnceLock, locked};
 use crate::workspace::Workspace;
@@ -40,8 +41,8 @@ impl Sink {
     /// `GPU_LEAK_CHECK_OUTPUT`.
     pub fn global() -> &'static Self {
         GLOBAL.get_or_init(|| {
-            let workspace = Workspace::current();
-            let output = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
+            let workspace = Workspace::of_runner();
+            let output = variable("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
             let base = match output {
                 // The path is relative to the workspace, like cargo's own paths, and not to the
                 // test's working directory.
@@ -59,7 +60,7 @@ impl Sink {
 
     /// Returns the name of this process's run. Another process can join the run by this name.
     pub fn run() -> String {
-        run_name(|name| env::var(name).ok())
+        run_name(|name| variable(name)?.into_string().ok())
     }
 
     /// Records that a check's body is about to run.
@@ -158,7 +159,10 @@ impl Sink {
         if let SinkState::Waiting(directory) = &*state {
             *state = match open(directory) {
                 Ok(path) => SinkState::Open { path },
-                Err(error) => give_up(&directory.base.join(&directory.run), &error),
+                Err(error) => {
+                    last_words(&directory.marker(), &error);
+                    give_up(&directory.base.join(&directory.run), &error)
+                }
             };
         }
         if let SinkState::Open { path } = &*state
@@ -188,15 +192,11 @@ fn open(directory: &RunDirectory) -> io::Result<PathBuf> {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let header = Header {
-        schema: SCHEMA,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        run: directory.run.clone(),
-        pid,
         executable: executable.to_string_lossy().into_owned(),
         started_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
-        pid_space: pid_space(),
         attempt: attempt(|name| env::var(name).ok()),
         environment: Environment::of_this_process(),
+        ..Header::of(pid, &directory.run)
     };
     append(&path, &Record::Header(header))?;
     Ok(path)
@@ -260,7 +260,8 @@ fn within_size_limit(size: u64) -> io::Result<()> {
 }
 
 /// Records that nothing follows, in the space of the line that was removed. Without this record,
-/// the check in progress would seem to have been aborted.
+/// the check in progress would seem to have been aborted, or a process without a file to have had
+/// no checks.
 fn last_words(path: &Path, error: &io::Error) {
     let lost = Record::Lost(Lost {
         why: error.to_string(),

@@ -54,7 +54,12 @@ impl<'a> TestProgram<'a> {
 
     /// Runs the program as cargo would, without the library.
     pub(super) fn run_unwatched(&self) -> ExitResult<u8> {
-        let status = Command::new(self.path).args(self.arguments).status();
+        let mut command = Command::new(self.path);
+        command.args(self.arguments);
+        // A program with the documentation tests of an edition-2024 crate starts itself anew for each
+        // of them. rustdoc does not name its path if there is a runner, and without the path, all of
+        // them run in one process.
+        let status = command.env("RUSTDOC_DOCTEST_BIN_PATH", self.path).status();
         let status = status.map_err(|why| self.not_started(&why))?;
         Ok(code_of(status))
     }
