@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome};
 use gpu_leak_check::{Check, Scope, allow, assert_no_growth, gpu_leak_check, hand_over};
 
 use super::allocators::{Block, POOL, take};
@@ -186,6 +186,49 @@ fn a_leak_that_failed_the_test_by_its_block_is_reported_once() {
         "{}",
         checked.story()
     );
+}
+
+#[gpu_leak_check(on_leak = "warn")]
+#[ignore = "leaks on purpose"]
+#[test]
+fn only_warns_and_fails_by_its_block() {
+    Check::new("leaky").run(|| take(MIB));
+}
+
+#[gpu_leak_check(on_leak = "warn")]
+#[ignore = "leaks on purpose"]
+#[test]
+fn only_warns_and_fails_by_an_assertion() {
+    let step = Scope::open("step");
+    step.in_scope(|| take(MIB));
+    step.finish().assert_clean();
+}
+
+#[gpu_leak_check(on_leak = "warn")]
+#[ignore = "leaks on purpose"]
+#[test]
+fn only_warns_of_its_own_leak_and_fails_by_its_block() {
+    take(KIB);
+    Check::new("leaky").run(|| take(MIB));
+}
+
+#[test]
+fn a_test_that_fails_by_a_check_inside_has_failed_although_its_own_leaks_only_cause_a_warning() {
+    for (test, inside) in [
+        ("only_warns_and_fails_by_its_block", "leaky"),
+        ("only_warns_and_fails_by_an_assertion", "step"),
+        ("only_warns_of_its_own_leak_and_fails_by_its_block", "leaky"),
+    ] {
+        let checked = run(&format!("blocks::{test}"));
+        let leaked = CheckStatus::Found(FindingKind::Leaked);
+        let report = assert_verdict(&checked, test, leaked);
+        let story = checked.story();
+        assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+        let inside = format!("{}: {inside}", report.test);
+        assert_eq!(report.failed_inside.as_ref(), Some(&inside), "{story}");
+        assert!(!story.contains("the test still passes"), "{story}");
+        assert!(!story.contains("warned only"), "{story}");
+    }
 }
 
 #[gpu_leak_check]
