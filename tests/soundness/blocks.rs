@@ -11,6 +11,7 @@ use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome};
+use gpu_leak_check::report::headline;
 use gpu_leak_check::{Check, Scope, allow, assert_no_growth, gpu_leak_check, hand_over};
 
 use super::allocators::{Block, POOL, take};
@@ -226,6 +227,10 @@ fn a_test_that_fails_by_a_check_inside_has_failed_although_its_own_leaks_only_ca
         assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
         let inside = format!("{}: {inside}", report.test);
         assert_eq!(report.failed_inside.as_ref(), Some(&inside), "{story}");
+        let by_inside = format!("leaked: failed by the check {inside} inside this test");
+        let has_no_finding = report.findings.is_empty();
+        let line = headline(report);
+        assert_eq!(line.ends_with(&by_inside), has_no_finding, "{line}");
         assert!(!story.contains("the test still passes"), "{story}");
         assert!(!story.contains("warned only"), "{story}");
     }
