@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use gpu_leak_check::{Check, gpu_leak_check};
+use gpu_leak_check::{Check, Scope, gpu_leak_check};
 use gpu_leak_tests::child::Run;
 
 static WARMED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
@@ -42,6 +42,19 @@ fn d_checks_its_own_work_when_requested() {
 #[test]
 fn warm_ups_run_once_in_the_order_of_their_names() {
     assert_eq!(*WARMED.lock().unwrap(), ["a", "b"]);
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn opens_a_scope_before_any_check() {
+    let scope = Scope::open("first");
+    assert_eq!(*WARMED.lock().unwrap(), ["a", "b"]);
+    scope.finish().assert_clean();
+}
+
+#[test]
+fn warm_ups_run_before_a_scope_that_no_check_precedes() {
+    super::passes("attribute::warmup::opens_a_scope_before_any_check");
 }
 
 #[test]

@@ -199,9 +199,11 @@ impl Session {
             recording::began(subject);
             self.under_way = Some(exit_summary::began(&subject.test));
             Sink::global().began(&subject.test, &subject.file, subject.line);
-            if let Err(why) = warmup::run_hooks() {
-                outcome::fail_at(subject, why, "");
-            }
+        }
+        if self.policy.mode != Mode::Off
+            && let Err(why) = warmup::run_hooks()
+        {
+            outcome::fail_at(subject, why, "");
         }
     }
 
