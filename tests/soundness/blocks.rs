@@ -437,6 +437,23 @@ fn an_abandoned_block_is_not_measured_and_not_aborted() {
     assert_verdict(&checked, "abandons_blocks", CheckStatus::Clean);
 }
 
+#[gpu_leak_check(unchecked_if(true, "it is known to leak"))]
+#[ignore = "leaks on purpose"]
+#[test]
+fn is_unchecked_and_has_a_block() {
+    Check::new("step").run(|| take(MIB));
+}
+
+#[test]
+fn a_block_has_the_name_of_its_test_even_if_the_test_is_unchecked() {
+    let checked = run("blocks::is_unchecked_and_has_a_block");
+    let test = "blocks::is_unchecked_and_has_a_block";
+    let block = checked.report();
+    assert_eq!(block.test, format!("{test}: step"), "{}", checked.story());
+    let again = block.again.as_ref().expect("a command");
+    assert!(again.contains(test), "{again}");
+}
+
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
