@@ -13,9 +13,10 @@ use std::thread::{self, JoinHandle};
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome};
 use gpu_leak_check::report::headline;
 use gpu_leak_check::{Check, Scope, allow, assert_no_growth, gpu_leak_check, hand_over};
+use gpu_leak_tests::checked;
 
 use super::allocators::{Block, POOL, take};
-use super::{KIB, MIB, assert_leaked, assert_verdict, bytes, report, run};
+use super::{KIB, MIB, assert_leaked, assert_verdict, bytes, of, report, run};
 
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
@@ -435,6 +436,60 @@ fn an_abandoned_block_is_not_measured_and_not_aborted() {
         assert_eq!(reason.code.name(), "unfinished");
     }
     assert_verdict(&checked, "abandons_blocks", CheckStatus::Clean);
+}
+
+/// Without a check around it, nobody judges the abandoned scope and block.
+#[test]
+#[ignore = "fails nothing"]
+fn abandons_a_scope_and_a_block_without_a_check_around() {
+    drop(Scope::open("dropped"));
+    let abandoned = Check::new("abandoned");
+    let mut abandoned = pin!(abandoned.run_async(async || pending::<()>().await));
+    let once = &mut Context::from_waker(Waker::noop());
+    assert!(abandoned.as_mut().poll(once).is_pending());
+}
+
+#[test]
+fn what_is_abandoned_outside_every_check_is_reported_and_fails_no_test() {
+    let test = of("blocks::abandons_a_scope_and_a_block_without_a_check_around");
+    let checked = checked::finish(test.env("CI", "1").env("GPU_LEAK_CHECK", "require"));
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    for (name, what) in [
+        ("dropped", "the scope was dropped without `finish`"),
+        (
+            "abandoned",
+            "the future of the async block was dropped before it completed",
+        ),
+    ] {
+        let report = report(&checked, name);
+        assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
+        assert_eq!(report.outcome, Some(Outcome::Warn), "{story}");
+        let reason = report.reason.as_ref().expect("a reason");
+        assert_eq!(reason.what, what);
+        assert!(checked.child.stderr.contains(what), "{story}");
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn has_a_block_with_a_senseless_option() {
+    Check::new("step").rounds(2).run(|| ());
+}
+
+#[test]
+fn a_block_whose_settings_are_refused_fails_its_test() {
+    let checked = run("blocks::has_a_block_with_a_senseless_option");
+    let story = checked.story();
+    assert!(!checked.child.status.success(), "{story}");
+    let block = report(&checked, "step");
+    let test = report(&checked, "has_a_block_with_a_senseless_option");
+    assert_eq!(test.failed_inside.as_ref(), Some(&block.test), "{story}");
+    for report in [block, test] {
+        assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
+        assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+    }
 }
 
 #[gpu_leak_check(unchecked_if(true, "it is known to leak"))]

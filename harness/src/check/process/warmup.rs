@@ -7,7 +7,7 @@ use gpu_leak_interpose as threads;
 use crate::check::body;
 use crate::check::scopes::open::is_inside_a_check;
 use crate::registry;
-use crate::sync::{Mutex, locked};
+use crate::sync::OnceLock;
 
 /// The token of a warm-up's thread and of the threads that it starts. No scope has this number, so
 /// the resources of these threads belong to no scope, and exist before every check.
@@ -19,16 +19,16 @@ const TOKEN: u64 = 1 << 32;
 ///
 /// # Errors
 ///
-/// Returns the message of a warm-up that panicked. The current check then fails with it.
+/// Returns the message of a warm-up that panicked. Every check of the process then fails with it.
 pub(crate) fn run_hooks() -> Result<(), String> {
     if threads::token() == TOKEN || is_inside_a_check() {
         return Ok(());
     }
-    static DONE: Mutex<bool> = Mutex::new(false);
-    let mut done = locked(&DONE);
-    if std::mem::replace(&mut *done, true) {
-        return Ok(());
-    }
+    static ENDED: OnceLock<Result<(), String>> = OnceLock::new();
+    ENDED.get_or_init(run_all).clone()
+}
+
+fn run_all() -> Result<(), String> {
     for hook in registry::warmups() {
         let thread = thread::Builder::new().name(hook.path.to_owned());
         let thread = thread.spawn(|| {
