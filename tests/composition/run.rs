@@ -388,8 +388,11 @@ impl Execution {
         let mut check = Check::new(format!("s{session}"))
             .tolerance(settings.tolerance)
             .reserved_tolerance(settings.reserved_tolerance)
-            .warmup(settings.warmup)
-            .confirm(settings.confirm);
+            .warmup(settings.warmup);
+        // Only `false` is set, because `true` contradicts `rounds`.
+        if !settings.confirm {
+            check = check.confirm(false);
+        }
         if settings.rounds > 1 {
             check = check.rounds(settings.rounds);
         }
