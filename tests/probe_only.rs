@@ -2,20 +2,23 @@
 
 #![expect(unsafe_code, reason = "allocates memory from the driver")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaContext, result};
 
 use gpu_leak_check::ledger::{Kind, Layer};
 use gpu_leak_check::probe::{Probe, Segment};
-use gpu_leak_check::report::check_report::{CheckStatus, Confirmation, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, Confirmation, FindingKind, Outcome};
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::child::Run;
 
 /// The bytes that [`Silent`] has handed out. It reserves nothing beyond them.
 static HANDED_OUT: AtomicU64 = AtomicU64::new(0);
+
+/// Whether [`Silent`] panics.
+static IS_BROKEN: AtomicBool = AtomicBool::new(false);
 
 struct Silent;
 
@@ -32,6 +35,7 @@ impl Probe for Silent {
     }
 
     fn allocated(&self, _: Place) -> u64 {
+        assert!(!IS_BROKEN.load(Ordering::Relaxed), "the pool is corrupt");
         HANDED_OUT.load(Ordering::Relaxed)
     }
 
@@ -284,4 +288,25 @@ fn memory_that_a_known_allocator_s_probe_does_not_report_is_a_leak() {
         "{story}"
     );
     assert_eq!(report.findings[0].resource, Some(Kind::Linear), "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn breaks_its_probe() {
+    IS_BROKEN.store(true, Ordering::Relaxed);
+}
+
+#[test]
+fn a_probe_that_panics_fails_the_check_that_reads_it() {
+    let checked = checked::run("breaks_its_probe");
+    let (report, story) = (checked.report(), checked.story());
+    assert!(!checked.child.status.success(), "{story}");
+    assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
+    assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+    let reason = report.reason.as_ref().expect("a reason");
+    assert!(reason.what.contains("a probe"), "{}", reason.what);
+    for other in ["future", "warm-up"] {
+        assert!(!reason.what.contains(other), "{}", reason.what);
+    }
 }

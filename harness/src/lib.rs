@@ -140,8 +140,7 @@ macro_rules! main {
 /// ```
 ///
 /// Every warm-up of a program runs once, on its own thread. Warm-ups run in the order of their
-/// paths. If a warm-up panics, the check that was about to begin fails, and its message names the
-/// warm-up.
+/// paths. If a warm-up panics, every check of the process fails, and its message names the warm-up.
 pub use gpu_leak_check_macros::warmup;
 
 /// Fails a test that leaves GPU memory or GPU objects behind.

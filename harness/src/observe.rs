@@ -169,7 +169,7 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
 /// the place is named after the source, because an allocation must have a place.
 pub(crate) fn place(source: &gpu_leak_hooks::Source, place: &gpu_leak_hooks::Place) -> Place {
     match (place.cuda_ordinal(), place.name()) {
-        (Some(ordinal), _) => Place::cuda(ordinal as usize),
+        (Some(ordinal), _) => Place::cuda(ordinal),
         (None, Some(name)) => Place::named(name),
         (None, None) if *place == gpu_leak_hooks::Place::HOST => Place::HOST,
         (None, None) => Place::named(source.name),

@@ -1,10 +1,13 @@
 //! Warm-ups that run before the first baseline of the process, and before the baseline of a test.
 
+use std::panic;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use gpu_leak_check::{Check, gpu_leak_check};
+use gpu_leak_check::report::check_report::{CheckStatus, Outcome};
+use gpu_leak_check::{Check, Scope, gpu_leak_check};
+use gpu_leak_tests::checked;
 use gpu_leak_tests::child::Run;
 
 static WARMED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
@@ -45,13 +48,48 @@ fn warm_ups_run_once_in_the_order_of_their_names() {
 }
 
 #[test]
-fn a_warm_up_that_panics_fails_the_first_check_by_name() {
-    let test = "attribute::warmup::warm_ups_run_once_in_the_order_of_their_names";
-    let child = Run::of(test).env("WARMUP_FAILS", "1").run();
-    assert!(!child.status.success(), "{child:#?}");
+#[ignore = "run in a process of its own"]
+fn opens_a_scope_before_any_check() {
+    let scope = Scope::open("first");
+    assert_eq!(*WARMED.lock().unwrap(), ["a", "b"]);
+    scope.finish().assert_clean();
+}
+
+#[test]
+fn warm_ups_run_before_a_scope_that_no_check_precedes() {
+    super::passes("attribute::warmup::opens_a_scope_before_any_check");
+}
+
+/// Runs checks of three kinds, each of which fails.
+#[test]
+#[ignore = "run in a process of its own"]
+fn checks_after_a_warm_up_has_failed() {
+    let block = || Check::new("block").run(|| ());
+    let scope = || drop(Scope::open("scope").finish());
+    let test = || _ = warm_ups_run_once_in_the_order_of_their_names();
+    for check in [block as fn(), scope, test] {
+        assert!(panic::catch_unwind(check).is_err());
+    }
+}
+
+/// Every check fails, and not only the first, because under nextest each test has its own process.
+#[test]
+fn a_warm_up_that_panics_fails_every_check_by_name() {
+    let test = "attribute::warmup::checks_after_a_warm_up_has_failed";
+    let checked = checked::finish(Run::of(test).env("WARMUP_FAILS", "1"));
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    assert_eq!(checked.reports.len(), 3, "{story}");
     let reported =
         "the warm-up main::attribute::warmup::c_fails_when_it_is_requested failed: no device today";
-    assert!(child.stderr.contains(reported), "{child:#?}");
+    for report in &checked.reports {
+        let reason = report.reason.as_ref().expect("a reason");
+        assert_eq!(reason.what, reported);
+        assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
+        assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+        let panic = format!("thread '{}' panicked at tests/attribute/", report.test);
+        assert!(checked.child.stderr.contains(&panic), "{story}");
+    }
 }
 
 #[test]
@@ -92,9 +130,12 @@ fn fails_at_once() {
 
 #[test]
 fn a_warm_up_run_that_fails_fails_the_test() {
-    let child = super::fails("attribute::warmup::fails_at_once");
-    assert!(
-        child.stderr.contains("only the second run passes"),
-        "{child:#?}"
-    );
+    let checked = checked::finish(Run::of("attribute::warmup::fails_at_once"));
+    let (report, story) = (checked.report(), checked.story());
+    assert!(!checked.child.status.success(), "{story}");
+    assert!(story.contains("only the second run passes"), "{story}");
+    assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
+    assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+    let reason = report.reason.as_ref().expect("a reason");
+    assert_eq!(reason.what, "a warm-up run of the body failed");
 }

@@ -25,6 +25,8 @@ pub(super) struct Settings {
     pub(super) confirm: bool,
     pub(super) rounds: u32,
     pub(super) warmup: u32,
+    /// Whether a leak only causes a warning.
+    pub(super) warns: bool,
 }
 
 impl Settings {
@@ -34,6 +36,7 @@ impl Settings {
         confirm: true,
         rounds: 1,
         warmup: 0,
+        warns: false,
     };
 }
 
@@ -230,6 +233,7 @@ impl Generator {
             confirm: !self.chance(1, 5),
             rounds,
             warmup: u32::from(self.chance(1, 12)),
+            warns: self.chance(1, 8),
         }
     }
 
@@ -487,8 +491,13 @@ impl fmt::Display for Settings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "(tolerance {}, reserved tolerance {}, confirm {}, rounds {}, warmup {})",
-            self.tolerance, self.reserved_tolerance, self.confirm, self.rounds, self.warmup
+            "(tolerance {}, reserved tolerance {}, confirm {}, rounds {}, warmup {}, warns {})",
+            self.tolerance,
+            self.reserved_tolerance,
+            self.confirm,
+            self.rounds,
+            self.warmup,
+            self.warns
         )
     }
 }

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use gpu_leak_check::__private::{self as private, Case, Options, origin};
 use gpu_leak_check::report::check_report::Report;
-use gpu_leak_check::{Check, Scope, allow, hand_over};
+use gpu_leak_check::{Check, OnLeak, Scope, allow, hand_over};
 
 use super::allocators::{self, Allocator};
 use super::program::{Fate, Program, SEGMENT, SLOTS, Settings, Step, Take, What};
@@ -128,6 +128,7 @@ fn case(settings: Settings) -> &'static Case {
         confirm: Some(settings.confirm),
         rounds: (settings.rounds > 1).then_some(settings.rounds),
         warmup: Some(settings.warmup),
+        on_leak: settings.warns.then_some(OnLeak::Warn),
         ..Options::DEFAULT
     };
     Box::leak(Box::new(case))
@@ -387,10 +388,16 @@ impl Execution {
         let mut check = Check::new(format!("s{session}"))
             .tolerance(settings.tolerance)
             .reserved_tolerance(settings.reserved_tolerance)
-            .warmup(settings.warmup)
-            .confirm(settings.confirm);
+            .warmup(settings.warmup);
+        // Only `false` is set, because `true` contradicts `rounds`.
+        if !settings.confirm {
+            check = check.confirm(false);
+        }
         if settings.rounds > 1 {
             check = check.rounds(settings.rounds);
+        }
+        if settings.warns {
+            check = check.on_leak(OnLeak::Warn);
         }
         let run = || self.in_run(session, |context| self.steps(context, body));
         let end = catch_unwind(AssertUnwindSafe(|| check.run(run)));

@@ -97,6 +97,10 @@ fn simpler(settings: Settings) -> Vec<Settings> {
             warmup: 0,
             ..settings
         },
+        Settings {
+            warns: false,
+            ..settings
+        },
     ];
     all.into_iter().filter(|it| *it != settings).collect()
 }

@@ -130,6 +130,33 @@ fn a_budget_that_only_the_first_run_exceeds_is_reported_as_first_use() {
     );
 }
 
+#[test]
+fn the_first_line_names_a_limit_that_only_the_first_run_exceeds() {
+    let first_use = "gpu leak check: first-use:";
+    let limit = "100 B on shelf:0, max_allocated is 10 B";
+    let checked = run("budgets::warms_up_expensively");
+    let line = format!("{first_use} {limit}\n");
+    assert!(checked.child.stderr.contains(&line), "{}", checked.story());
+    let checked = run("budgets::fills_a_static_and_exceeds_its_limit_once");
+    let static_at = "1 allocation, 4 B on shelf:0, allocated at tests/settings/budgets.rs:";
+    let story = checked.story();
+    let mut lines = story.lines();
+    let line = lines.find(|line| line.contains(first_use)).expect("a line");
+    assert!(line.contains(static_at), "{story}");
+    assert!(line.ends_with(&format!("; {limit}")), "{story}");
+}
+
+#[gpu_leak_check(layer = "shelf", max_allocated = 10)]
+#[ignore = "told"]
+#[test]
+fn fills_a_static_and_exceeds_its_limit_once() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        borrow(100);
+        take(4);
+    });
+}
+
 #[gpu_leak_check(layer = "shelf", max_allocated = 10)]
 #[ignore = "told"]
 #[test]

@@ -10,11 +10,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome};
+use gpu_leak_check::report::headline;
 use gpu_leak_check::{Check, Scope, allow, assert_no_growth, gpu_leak_check, hand_over};
+use gpu_leak_tests::checked;
 
 use super::allocators::{Block, POOL, take};
-use super::{KIB, MIB, assert_leaked, assert_verdict, bytes, report, run};
+use super::{KIB, MIB, assert_leaked, assert_verdict, bytes, of, report, run};
 
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
@@ -186,6 +188,53 @@ fn a_leak_that_failed_the_test_by_its_block_is_reported_once() {
         "{}",
         checked.story()
     );
+}
+
+#[gpu_leak_check(on_leak = "warn")]
+#[ignore = "leaks on purpose"]
+#[test]
+fn only_warns_and_fails_by_its_block() {
+    Check::new("leaky").run(|| take(MIB));
+}
+
+#[gpu_leak_check(on_leak = "warn")]
+#[ignore = "leaks on purpose"]
+#[test]
+fn only_warns_and_fails_by_an_assertion() {
+    let step = Scope::open("step");
+    step.in_scope(|| take(MIB));
+    step.finish().assert_clean();
+}
+
+#[gpu_leak_check(on_leak = "warn")]
+#[ignore = "leaks on purpose"]
+#[test]
+fn only_warns_of_its_own_leak_and_fails_by_its_block() {
+    take(KIB);
+    Check::new("leaky").run(|| take(MIB));
+}
+
+#[test]
+fn a_test_that_fails_by_a_check_inside_has_failed_although_its_own_leaks_only_cause_a_warning() {
+    for (test, inside) in [
+        ("only_warns_and_fails_by_its_block", "leaky"),
+        ("only_warns_and_fails_by_an_assertion", "step"),
+        ("only_warns_of_its_own_leak_and_fails_by_its_block", "leaky"),
+    ] {
+        let checked = run(&format!("blocks::{test}"));
+        let leaked = CheckStatus::Found(FindingKind::Leaked);
+        let report = assert_verdict(&checked, test, leaked);
+        let story = checked.story();
+        assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+        let inside = format!("{}: {inside}", report.test);
+        assert_eq!(report.failed_inside.as_ref(), Some(&inside), "{story}");
+        let by_inside = format!("leaked: failed by the check {inside} inside this test");
+        let has_no_finding = report.findings.is_empty();
+        let line = headline(report);
+        assert_eq!(line.ends_with(&by_inside), has_no_finding, "{line}");
+        assert!(!story.contains("the test still passes"), "{story}");
+        assert!(!story.contains("warned only"), "{story}");
+    }
 }
 
 #[gpu_leak_check]
@@ -387,6 +436,77 @@ fn an_abandoned_block_is_not_measured_and_not_aborted() {
         assert_eq!(reason.code.name(), "unfinished");
     }
     assert_verdict(&checked, "abandons_blocks", CheckStatus::Clean);
+}
+
+/// Without a check around it, nobody judges the abandoned scope and block.
+#[test]
+#[ignore = "fails nothing"]
+fn abandons_a_scope_and_a_block_without_a_check_around() {
+    drop(Scope::open("dropped"));
+    let abandoned = Check::new("abandoned");
+    let mut abandoned = pin!(abandoned.run_async(async || pending::<()>().await));
+    let once = &mut Context::from_waker(Waker::noop());
+    assert!(abandoned.as_mut().poll(once).is_pending());
+}
+
+#[test]
+fn what_is_abandoned_outside_every_check_is_reported_and_fails_no_test() {
+    let test = of("blocks::abandons_a_scope_and_a_block_without_a_check_around");
+    let checked = checked::finish(test.env("CI", "1").env("GPU_LEAK_CHECK", "require"));
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    for (name, what) in [
+        ("dropped", "the scope was dropped without `finish`"),
+        (
+            "abandoned",
+            "the future of the async block was dropped before it completed",
+        ),
+    ] {
+        let report = report(&checked, name);
+        assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
+        assert_eq!(report.outcome, Some(Outcome::Warn), "{story}");
+        let reason = report.reason.as_ref().expect("a reason");
+        assert_eq!(reason.what, what);
+        assert!(checked.child.stderr.contains(what), "{story}");
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn has_a_block_with_a_senseless_option() {
+    Check::new("step").rounds(2).run(|| ());
+}
+
+#[test]
+fn a_block_whose_settings_are_refused_fails_its_test() {
+    let checked = run("blocks::has_a_block_with_a_senseless_option");
+    let story = checked.story();
+    assert!(!checked.child.status.success(), "{story}");
+    let block = report(&checked, "step");
+    let test = report(&checked, "has_a_block_with_a_senseless_option");
+    assert_eq!(test.failed_inside.as_ref(), Some(&block.test), "{story}");
+    for report in [block, test] {
+        assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
+        assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+    }
+}
+
+#[gpu_leak_check(unchecked_if(true, "it is known to leak"))]
+#[ignore = "leaks on purpose"]
+#[test]
+fn is_unchecked_and_has_a_block() {
+    Check::new("step").run(|| take(MIB));
+}
+
+#[test]
+fn a_block_has_the_name_of_its_test_even_if_the_test_is_unchecked() {
+    let checked = run("blocks::is_unchecked_and_has_a_block");
+    let test = "blocks::is_unchecked_and_has_a_block";
+    let block = checked.report();
+    assert_eq!(block.test, format!("{test}: step"), "{}", checked.story());
+    let again = block.again.as_ref().expect("a command");
+    assert!(again.contains(test), "{again}");
 }
 
 #[gpu_leak_check]

@@ -120,8 +120,15 @@ impl Place {
 
     /// Returns the CUDA device with this ordinal.
     #[must_use]
-    pub const fn cuda(ordinal: u32) -> Self {
-        Self::new(Self::IS_CUDA, ordinal, "")
+    pub const fn cuda(ordinal: usize) -> Self {
+        // No device has an ordinal as large as the largest number.
+        let largest = u32::MAX;
+        let number = if ordinal < largest as usize {
+            ordinal as u32
+        } else {
+            largest
+        };
+        Self::new(Self::IS_CUDA, number, "")
     }
 
     /// Returns a device of another API, such as `wgpu:0`.
@@ -132,8 +139,8 @@ impl Place {
 
     /// Returns the ordinal, if this is a CUDA device.
     #[must_use]
-    pub fn cuda_ordinal(self) -> Option<u32> {
-        (self.sort == Self::IS_CUDA).then_some(self.number)
+    pub fn cuda_ordinal(self) -> Option<usize> {
+        (self.sort == Self::IS_CUDA).then_some(self.number as usize)
     }
 
     /// Returns the name, if this is a device of another API.

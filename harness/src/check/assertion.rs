@@ -13,7 +13,7 @@ use super::scopes::open::current;
 use super::scopes::tree::FailureId;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
-use crate::report::check_report::{CheckStatus, Report};
+use crate::report::check_report::Report;
 use crate::sync::{Mutex, locked};
 
 /// An assertion that has failed.
@@ -59,7 +59,8 @@ pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Option<FailureId> {
     (failed.message == *message).then_some(failed.id)
 }
 
-/// If an assertion ended the body of these scopes, makes it the verdict of `report`.
+/// If an assertion ended the body of these scopes, makes it the verdict of `report`. If the report
+/// has a failing finding of its own, that finding remains the status.
 pub(crate) fn take_over(
     scopes: &[ScopeId],
     end: &End,
@@ -75,19 +76,19 @@ pub(crate) fn take_over(
         .extract_if(.., |it| scopes.contains(&it.scope))
         .collect();
     drop(failed);
-    if end.as_expected(should_panic) || report.status.is_failure() {
+    if end.as_expected(should_panic) {
         return;
     }
     let Some(assertion) = own.into_iter().find(|it| Some(it.id) == id) else {
         return;
     };
     let inside = assertion.report;
-    if inside.status == CheckStatus::Clean {
+    report.failed_inside = Some(inside.test);
+    if report.status.is_failure() {
         return;
     }
     report.status = inside.status;
     report.reason = inside.reason;
-    report.failed_inside = Some(inside.test);
     // If the assertion's report is itself in the run file, its findings are not repeated.
     if !assertion.is_filed {
         report.findings.splice(0..0, inside.findings);

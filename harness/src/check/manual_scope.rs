@@ -12,7 +12,7 @@ use super::outcome::{self, Outcome};
 use super::process::exit_summary;
 use super::run::Run;
 use super::scopes::open::{Token, current};
-use super::session::Session;
+use super::session::{Session, refuse};
 use super::{assertion, settle_with, turn};
 use crate::config::CheckSettings;
 use crate::ledger::ScopeId;
@@ -93,14 +93,12 @@ impl Scope {
     ///
     /// # Panics
     ///
-    /// Panics if the run's settings are wrong.
+    /// Panics if the run's settings are wrong, or if a `#[warmup]` function failed.
     #[track_caller]
     pub fn open(name: impl Into<String>) -> OpenScope {
         let subject = subject_at(&name.into(), Location::caller());
-        let mut settings = match CheckSettings::of(&subject.test, None, &Options::DEFAULT, &[]) {
-            Ok(settings) => settings,
-            Err(why) => panic!("gpu-leak-check: {why}"),
-        };
+        let mut settings = CheckSettings::of(&subject.test, None, &Options::DEFAULT, &[])
+            .unwrap_or_else(|why| refuse(&subject, why));
         // A scope has no body that could run again.
         (settings.test.judged.confirm, settings.test.judged.rounds) = (false, 1);
         let mut session = Session::new(subject, settings, turn::none()).unfiled();
@@ -121,7 +119,7 @@ pub struct Entered {
 }
 
 /// An explicit scope that is still open. If it is dropped without [`finish`](Self::finish), the
-/// parent scope takes over its resources.
+/// parent scope takes over its resources; without a parent, the scope is reported as `unfinished`.
 #[derive(Debug)]
 pub struct OpenScope {
     scope: Scope,

@@ -2,6 +2,8 @@
 //! call sites, devices, threads and errors.
 
 use std::panic::Location;
+use std::sync::Arc;
+use std::thread;
 
 use super::blind::culprit;
 use super::scopes::open::current;
@@ -16,8 +18,8 @@ use crate::device::memory;
 use crate::judge::{NameTable, Ownership, RunInput, Subject};
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{self, Anomaly, FailedCall, Place, Record, StackId};
-use crate::observe;
 use crate::report::{again, symbols};
+use crate::{observe, registry};
 
 /// Adds the names that may be needed for `run`. Only the backtraces of leaked resources are
 /// resolved, because reading debug information is the slow part of a report.
@@ -142,11 +144,11 @@ pub(crate) fn subject_of(case: &Case) -> Subject {
     }
 }
 
-/// Returns the subject of a block called `name` at this location. If the block is inside a check,
-/// its name begins with the name of that check (`optim::trains: step`), and it can be run alone
-/// with the command of that check.
+/// Returns the subject of a block called `name` at this location. If the block is inside a check or
+/// an annotated test, its name begins with the name of that check or test (`optim::trains: step`),
+/// and it can be run alone with the command of that check or test.
 pub(crate) fn subject_at(name: &str, at: &Location<'_>) -> Subject {
-    let around = current().and_then(tree::check_around);
+    let around = current().map_or_else(unchecked_test, tree::check_around);
     Subject {
         test: around.as_ref().map_or_else(
             || name.to_owned(),
@@ -157,4 +159,13 @@ pub(crate) fn subject_at(name: &str, at: &Location<'_>) -> Subject {
         column: at.column(),
         again: around.and_then(|check| check.again.clone()),
     }
+}
+
+/// Returns the subject of the annotated test whose body runs on this thread although the test is
+/// not checked. The thread has the name of that test.
+fn unchecked_test() -> Option<Arc<Subject>> {
+    let thread = thread::current();
+    let mut cases = registry::cases().into_iter();
+    let case = cases.find(|case| thread.name() == Some(case.name()))?;
+    Some(Arc::new(subject_of(case)))
 }

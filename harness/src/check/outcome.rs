@@ -28,6 +28,10 @@ pub(crate) struct Checked {
 
 /// Determines the outcome of a report according to the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {
+    // The policy of the check inside has already decided that the test fails.
+    if report.failed_inside.is_some() {
+        return Outcome::Fail;
+    }
     let mut kinds = report.findings.iter().map(|it| it.kind);
     // This applies no matter what else was found or could not be measured.
     if policy.first_use == OnLeak::Fail && kinds.any(|kind| kind == FindingKind::FirstUse) {

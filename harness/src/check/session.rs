@@ -55,11 +55,27 @@ pub(crate) struct Session {
     /// it leaves its own findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
+    /// Whether the check began inside another check.
+    is_nested: bool,
+    stage: Stage,
     /// Records the program's heap blocks since the beginning of the last run that confirms
     /// findings.
     heap: Option<holders::WatchedHeap>,
     /// Marks the check as being in progress until the verdict is in the run file.
     under_way: Option<UnderWay>,
+}
+
+/// What a check is doing. If the check is abandoned, this says why it has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The check has not begun, or its result is known.
+    Idle,
+    /// The check prepares a run, reads figures or judges.
+    Reading,
+    /// The body runs.
+    Body,
+    /// A warm-up run of the body has failed.
+    WarmupFailed,
 }
 
 /// Runs a check: runs the body as often as necessary, and judges it. If a warm-up run fails,
@@ -104,7 +120,8 @@ impl Session {
             test,
             suppressions,
         } = settings;
-        let is_confirming = current().is_some_and(tree::is_confirming);
+        let outer = current();
+        let is_confirming = outer.is_some_and(tree::is_confirming);
         // An expected leak may be one-time set-up, which further runs do not leave behind.
         let may_differ = test.judged.confirm || test.judged.expect.is_some();
         let facts = Facts {
@@ -131,6 +148,8 @@ impl Session {
             is_confirming: is_confirming && may_differ,
             heap: None,
             is_filed: true,
+            is_nested: outer.is_some(),
+            stage: Stage::Idle,
             policy,
             warmup: test.warmup,
             under_way: None,
@@ -194,10 +213,14 @@ impl Session {
             recording::began(subject);
             self.under_way = Some(exit_summary::began(&subject.test));
             Sink::global().began(&subject.test, &subject.file, subject.line);
-            if let Err(why) = prepare::warm_up() {
-                outcome::fail_at(subject, why, "");
-            }
         }
+        if self.policy.mode != Mode::Off
+            && let Err(why) = prepare::warm_up()
+        {
+            let remedy = "find out why the warm-up failed";
+            cannot_begin(subject, Reason::new(Code::Unfinished, why, remedy));
+        }
+        self.stage = Stage::Reading;
     }
 
     /// Runs the body's warm-up runs, which are not judged.
@@ -208,13 +231,16 @@ impl Session {
             let open = Open::new(false);
             let scope = open.scope();
             self.name(scope);
+            self.stage = Stage::Body;
             let end = settle_after(scope, body(scope).await);
+            self.stage = Stage::Reading;
             if was_well && !is_well(scope) {
                 blind::blame(&self.input.subject.test, self.turn.met_another());
             }
             open.close();
             self.scopes.push(scope);
             if !end.as_expected(self.should_panic) {
+                self.stage = Stage::WarmupFailed;
                 return Err(end);
             }
         }
@@ -237,6 +263,7 @@ impl Session {
             (&self.scopes, self.since),
         );
         self.name(run.scope());
+        self.stage = Stage::Body;
         run
     }
 
@@ -250,6 +277,7 @@ impl Session {
     /// Ends `run`, whose body has ended.
     pub(crate) fn finish_run(&mut self, run: Run, end: End) {
         let _unnoted = holders::unnoted();
+        self.stage = Stage::Reading;
         let scope = run.scope();
         self.since = Some(run.since());
         let as_expected = end.as_expected(self.should_panic);
@@ -316,6 +344,7 @@ impl Session {
         if let Some(scope) = self.scopes.last() {
             nested_decisions::record(*scope, &result, failure, &self.input.suppressions);
         }
+        self.stage = Stage::Idle;
         if self.under_way.take().is_some() {
             file(&report, unowned);
         }
@@ -352,17 +381,38 @@ impl Session {
     }
 
     /// Returns the report of an abandoned check. Without this report, the process would seem to
-    /// have ended inside the check.
-    fn unfinished(&self) -> Report {
+    /// have ended inside the check. If a scope inside a check is abandoned, that check takes over
+    /// its resources.
+    fn unfinished(&self) -> Option<Report> {
+        let is_reported = self.is_filed || !(self.is_nested || self.policy.mode == Mode::Off);
+        let (what, remedy) = match self.stage {
+            _ if !is_reported => return None,
+            Stage::Idle => return None,
+            Stage::Reading => (
+                "the check panicked while the body was not running, for example in a probe",
+                "read the message of the panic; a probe must not panic",
+            ),
+            Stage::Body if self.is_filed => (
+                "the future of the async block was dropped before it completed",
+                "await the future to completion",
+            ),
+            Stage::Body => (
+                "the scope was dropped without `finish`",
+                "call `finish` at the end of the scope, and `assert_clean` on the report",
+            ),
+            Stage::WarmupFailed => (
+                "a warm-up run of the body failed",
+                "find out why the body failed",
+            ),
+        };
         let mut report = Report::about(self.input.subject.clone(), CheckStatus::NotMeasured);
-        report.reason = Some(Reason::new(
-            Code::Unfinished,
-            "the check did not run to completion: a warm-up failed, a probe panicked, or the \
-             future of an async block was dropped before it completed",
-            "find out why the test itself failed; if the block's future was dropped, await the future to completion",
-        ));
-        report.outcome = Some(outcome::weigh(&report, &self.policy, None));
-        report
+        report.reason = Some(Reason::new(Code::Unfinished, what, remedy));
+        report.outcome = Some(match self.stage {
+            // Code that drops a future or a scope goes on, and no panic can stop it.
+            Stage::Body => outcome::weigh(&report, &self.policy, None).min(Outcome::Warn),
+            _ => Outcome::Fail,
+        });
+        Some(report)
     }
 }
 
@@ -376,28 +426,35 @@ fn file(report: &Report, unowned: Amount) {
     Sink::global().unowned(&report.test, unowned.count, unowned.bytes);
 }
 
-/// Fails the test of a check that cannot begin, because its settings are wrong for this reason.
-/// Without a report, the run would not mention the test.
+/// Fails the test of a check whose settings are wrong for this reason.
 ///
 /// # Panics
 ///
 /// Always.
 pub(super) fn refuse(subject: &Subject, why: String) -> ! {
-    let mut report = Report::about(subject.clone(), CheckStatus::NotMeasured);
-    report.reason = Some(Reason::new(
-        Code::Settings,
-        why.clone(),
-        "correct the option or setting, and run the test again",
-    ));
-    report.outcome = Some(Outcome::Fail);
+    let remedy = "correct the option or setting, and run the test again";
+    cannot_begin(subject, Reason::new(Code::Settings, why, remedy))
+}
+
+/// Fails the test of a check that cannot begin. Without a report, the run would not mention the
+/// test.
+fn cannot_begin(subject: &Subject, reason: Reason) -> ! {
+    let why = reason.what.clone();
+    let report = Report {
+        reason: Some(reason),
+        outcome: Some(Outcome::Fail),
+        ..Report::about(subject.clone(), CheckStatus::NotMeasured)
+    };
     file(&report, Amount::default());
+    assertion::fails(&report, &why, true);
     outcome::fail_at(subject, why, "")
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.under_way.take().is_some() {
-            file(&self.unfinished(), Amount::default());
+        if let Some(report) = self.unfinished() {
+            outcome::print_beside(&report, report.outcome.unwrap_or(Outcome::Pass));
+            file(&report, Amount::default());
         }
         if let Some(scope) = self.scopes.last() {
             tree::forget(*scope);

@@ -37,7 +37,8 @@ pub struct Report {
     /// has no outcome, and in files that were written before this field existed.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// The nested check whose failure ended the test. The status is that of the nested check.
+    /// The nested check whose failure ended the test. The status is that of the nested check, unless
+    /// the test has a failing finding of its own.
     #[serde(default)]
     pub failed_inside: Option<String>,
     /// The reason for the status `inconclusive`, `not-measured` or `unexpected`.

@@ -25,13 +25,17 @@ pub fn headline(report: &Report) -> String {
         .filter(|it| CheckStatus::Found(it.kind) == report.status && !it.is_unconfirmed())
         .collect();
     let is_handle = |finding: &&Finding| finding.resource.is_some_and(Kind::is_handle);
-    let verb = match findings.iter().all(is_handle) {
-        true => "created",
-        false => "allocated",
+    let left_by = |findings: &[&Finding]| {
+        let verb = match findings.iter().all(is_handle) {
+            true => "created",
+            false => "allocated",
+        };
+        format!("{}, {verb} {}", amounts(findings), places(findings))
     };
-    let left = || format!("{}, {verb} {}", amounts(&findings), places(&findings));
+    let left = || left_by(&findings);
     let status = format!("gpu leak check: {}", status(report));
     match report.status {
+        CheckStatus::Found(_) if findings.is_empty() => format!("{status}: {}", why(report)),
         CheckStatus::Found(kind) => match kind {
             FindingKind::Leaked => format!("gpu leak: {}", left()),
             FindingKind::FailedFree => {
@@ -41,22 +45,41 @@ pub fn headline(report: &Report) -> String {
             FindingKind::Retained => format!("gpu memory retained: {}", amounts(&findings)),
             FindingKind::Grew => format!("gpu memory grew: {}", left()),
             FindingKind::OverBudget => format!("gpu budget exceeded: {}", budgets(&findings)),
-            FindingKind::FirstUse | FindingKind::Deferred => format!("{status}: {}", left()),
+            FindingKind::FirstUse | FindingKind::Deferred => {
+                // A limit that only the first run exceeded is first use, too.
+                let (limits, rest): (Vec<_>, Vec<_>) =
+                    findings.iter().copied().partition(|it| it.budget.is_some());
+                let rest = (!rest.is_empty()).then(|| left_by(&rest));
+                let limits = (!limits.is_empty()).then(|| budgets(&limits));
+                let texts: Vec<_> = rest.into_iter().chain(limits).collect();
+                format!("{status}: {}", texts.join("; "))
+            }
             FindingKind::Allowed => format!("{status}: {}", amounts(&findings)),
             _ => status,
         },
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
-            let why = report.reason.as_ref().map(|reason| reason.what.as_str());
-            let why = escape::sentence(why.unwrap_or("the reason is unknown"));
-            format!("{status}: {why}")
+            format!("{status}: {}", why(report))
         }
-        CheckStatus::Unexpected => {
-            let what = report.reason.as_ref().map_or("", |reason| &reason.what);
-            format!("gpu leak check: {}", escape::sentence(what))
-        }
+        CheckStatus::Unexpected => format!("gpu leak check: {}", why(report)),
         CheckStatus::Aborted => format!("{status}: the process ended inside the test"),
         // The result is the status alone, for example `clean`.
         _ => status,
+    }
+}
+
+/// Returns why the check has its status, if no finding says so.
+pub(super) fn why(report: &Report) -> String {
+    match (&report.reason, &report.failed_inside, report.status) {
+        (Some(reason), ..) => escape::sentence(&reason.what),
+        (None, Some(inside), _) => {
+            format!(
+                "failed by the check {} inside this test",
+                escape::name(inside)
+            )
+        }
+        (None, None, CheckStatus::Clean) => "no leak".to_owned(),
+        (None, None, CheckStatus::Aborted) => "the process ended inside the test".to_owned(),
+        (None, None, _) => "the reason is unknown".to_owned(),
     }
 }
 

@@ -137,22 +137,13 @@ fn only_file(findings: &[&Finding]) -> Option<Arc<str>> {
 
 /// Writes a line such as `not-measured (no GPU): there is no CUDA driver in this process`.
 fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
-    let why = match (report.status, &report.reason) {
-        (_, Some(reason)) => escape::sentence(&reason.what),
-        (CheckStatus::Found(_), None) if report.failed_inside.is_some() => format!(
-            "failed by the check {} inside this test",
-            escape::name(report.failed_inside.as_deref().unwrap_or_default())
-        ),
-        (CheckStatus::Clean, None) => "no leak".to_owned(),
-        (CheckStatus::Aborted, None) => "the process ended inside the test".to_owned(),
-        (_, None) => "the reason is unknown".to_owned(),
-    };
     let style = how.style.status(report.status);
     let strong = how.style.strong();
     writeln!(
         out,
-        "{style}{}{style:#}{strong}: {why}{strong:#}",
-        headline::status(report)
+        "{style}{}{style:#}{strong}: {}{strong:#}",
+        headline::status(report),
+        headline::why(report)
     )
 }
 

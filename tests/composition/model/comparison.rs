@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Report};
 
 use super::super::trace::Kind;
 use super::{Amount, Class, Expected, View, is_of, layer_of_sum, site_of};
@@ -20,6 +20,10 @@ impl View<'_> {
             if !panicked {
                 wrong.push("its body panicked, and it did not".to_owned());
             }
+            let failed = report.outcome == Some(Outcome::Fail);
+            if report.failed_inside.is_some() && !failed && !self.is_confirming {
+                wrong.push("a check inside failed it, and its outcome is another".to_owned());
+            }
             return;
         }
         let fails = match self.session.kind {
@@ -32,8 +36,10 @@ impl View<'_> {
             }
             return;
         }
+        let warns = self.session.settings.warns;
         match &expected.must_fail {
-            Some(why) if !fails => wrong.push(format!("did not fail, and {why}")),
+            _ if fails && warns => wrong.push("failed, and it should only warn".to_owned()),
+            Some(why) if !fails && !warns => wrong.push(format!("did not fail, and {why}")),
             None if fails && !expected.may_fail => {
                 wrong.push("failed, and nothing is leaked".to_owned());
             }

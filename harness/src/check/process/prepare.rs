@@ -12,7 +12,7 @@ use crate::check::scopes::hooks;
 use crate::check::scopes::open::is_inside_a_check;
 use crate::device::start::BeforeFirstThread;
 use crate::ledger::Layer;
-use crate::sync::{Mutex, locked};
+use crate::sync::OnceLock;
 use crate::workspace::Workspace;
 use crate::{observe, probe, registry};
 
@@ -60,22 +60,23 @@ fn record_from_the_beginning() {
 /// the resources of these threads belong to no scope, and exist before every check.
 const TOKEN: u64 = 1 << 32;
 
-/// Runs every warm-up before the first baseline of the process, but only the first time this is called. Other checks wait until the warm-ups
-/// have ended. This does nothing for a check that a warm-up itself runs, because that check would
-/// wait forever, and nothing for a nested check, because the outer check has already called it.
+/// Runs every warm-up before the first baseline of the process, but only the first time this is
+/// called. Other checks wait until the warm-ups have ended. This does nothing for a check that a
+/// warm-up itself runs, because that check would wait forever, and nothing for a nested check,
+/// because the outer check has already called it.
 ///
 /// # Errors
 ///
-/// Returns the message of a warm-up that panicked. The current check then fails with it.
+/// Returns the message of a warm-up that panicked. Every check of the process then fails with it.
 pub(crate) fn warm_up() -> Result<(), String> {
     if threads::token() == TOKEN || is_inside_a_check() {
         return Ok(());
     }
-    static DONE: Mutex<bool> = Mutex::new(false);
-    let mut done = locked(&DONE);
-    if std::mem::replace(&mut *done, true) {
-        return Ok(());
-    }
+    static ENDED: OnceLock<Result<(), String>> = OnceLock::new();
+    ENDED.get_or_init(run_all).clone()
+}
+
+fn run_all() -> Result<(), String> {
     for warmup in registry::warmups() {
         let thread = thread::Builder::new().name(warmup.path.to_owned());
         let thread = thread.spawn(|| {
