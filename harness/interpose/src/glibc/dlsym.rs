@@ -119,7 +119,7 @@ fn real(
     let Some(behind) = registry::behind_trampolines(found) else {
         return Ok(found);
     };
-    // SAFETY: `behind` looks up a name, and gets the name that the caller passed.
+    // SAFETY: `behind` is a look-up function that ignores its handle, and the name is a C string.
     let found = unsafe { behind(ptr::null_mut(), name.as_ptr()) };
     (!found.is_null()).then_some(found).ok_or(behind)
 }
@@ -163,7 +163,8 @@ pub(crate) static OWN: Interposer = Interposer {
 pub(crate) const MARKER: &CStr = c"gpu_leak_interpose_v1";
 
 unsafe extern "C" fn accept(table: *const Registration) -> u32 {
-    // SAFETY: `register` of some copy passes a pointer to a static table.
+    // SAFETY: only `process::register` calls this, in this or another copy of the crate, and it
+    // passes a pointer to a static table.
     u32::from(!registry::register(unsafe { &*table }))
 }
 
@@ -172,7 +173,7 @@ unsafe extern "C" fn wrapper(
     real: *const (),
     fallback: *const c_char,
 ) -> *const () {
-    // SAFETY: the other copy passes C strings, the second of which may be null.
+    // SAFETY: the copy that calls this passes C strings, the second of which may be null.
     unsafe {
         let fallback = (!fallback.is_null()).then(|| CStr::from_ptr(fallback));
         registry::by_address(CStr::from_ptr(name), real, fallback)
@@ -189,7 +190,8 @@ unsafe extern "C" fn report_missed(report: Report, receiver: *mut c_void) {
 
 /// Returns a closure that passes a library, a symbol and a number to another copy.
 fn reporter(report: Report, receiver: *mut c_void) -> impl Fn(&CStr, &CStr, u64) {
-    // SAFETY: the function belongs to the other copy and gets that copy's receiver.
+    // SAFETY: the other copy has passed `report` together with the receiver that it expects, and
+    // both names are C strings.
     move |library, symbol, number| unsafe {
         report(receiver, library.as_ptr(), symbol.as_ptr(), number);
     }

@@ -54,7 +54,7 @@ unsafe extern "C" fn pthread_create(
 ) -> c_int {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-    // SAFETY: the function has this name.
+    // SAFETY: the name identifies a function of this type.
     let Some(create) = (unsafe { behind::<Create>(&NEXT, c"pthread_create") }) else {
         return libc::EAGAIN;
     };
@@ -190,7 +190,7 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     live::detached(thread, mark);
-    // SAFETY: the caller upholds the contract, and the function has this name.
+    // SAFETY: the caller upholds the contract, and the name identifies a function of this type.
     unsafe {
         let next: Option<Detach> = behind(&NEXT, c"pthread_detach");
         next.map_or(libc::ESRCH, |next| next(thread))
