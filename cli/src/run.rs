@@ -214,7 +214,7 @@ impl Run {
         });
     }
 
-    /// Records a problem with a file. Its undamaged lines count nevertheless.
+    /// Records a problem with a file. The file's undamaged lines still count.
     fn note_problems(&mut self, path: &Path, file: &RunFile) {
         let shown = path.display();
         if file.header.is_none() {

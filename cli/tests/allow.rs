@@ -223,7 +223,7 @@ fn expired_and_unmatched_entries_are_denied_on_request() {
     let expired = report("--deny=expired");
     assert_eq!(expired.code, Some(1), "{expired:?}");
     assert!(
-        expired.stderr.contains("last day was 2020-01-01"),
+        expired.stderr.contains("was valid only until 2020-01-01"),
         "{expired:?}"
     );
     let unmatched = report("--deny=unmatched");

@@ -20,8 +20,8 @@ pub(crate) fn subject_of(case: &Case) -> Subject {
 }
 
 /// Returns the subject of a block called `name` at this location. If the block is inside a check,
-/// its name begins with the name of that check (`optim::trains: step`), and it can be run alone
-/// with the command of that check.
+/// its name begins with the name of that check (`optim::trains: step`), and `again` is the command
+/// of that check.
 pub(crate) fn subject_at(name: &str, at: &Location<'_>) -> Subject {
     let around = current().and_then(tree::check_around);
     Subject {

@@ -141,7 +141,7 @@ fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::R
     let why = match (report.status, &report.reason) {
         (_, Some(reason)) => escape::sentence(&reason.what),
         (CheckStatus::Found(_), None) if report.failed_inside.is_some() => format!(
-            "failed by the check {} inside this test",
+            "this test failed because the check {} inside it failed",
             escape::name(report.failed_inside.as_deref().unwrap_or_default())
         ),
         (CheckStatus::Clean, None) => "no leak".to_owned(),

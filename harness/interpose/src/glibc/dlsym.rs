@@ -1,9 +1,10 @@
-//! The interposer of this copy of the crate: its `dlsym`, and its services for other copies, which
-//! find it by its marker. For names that are not in tables, `dlsym` jumps to the next definition.
+//! The interposer of this copy of the crate: its `dlsym`, and the services that it offers to other
+//! copies, which find the interposer by its marker. For names that are not in tables, `dlsym` jumps
+//! to the next definition.
 //!
-//! `dlsym` may be called before `main`, in constructors and while the loader works. So the code
-//! that decides about a name allocates nothing, takes no lock, uses no thread-local and cannot
-//! panic.
+//! `dlsym` may be called before `main`, in constructors and while the loader is running. So the
+//! code that decides how to resolve a name allocates nothing, takes no lock, uses no thread-local
+//! and cannot panic.
 #![expect(unsafe_code, reason = "replaces functions of the C library")]
 
 use std::arch::naked_asm;
@@ -95,7 +96,7 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
 }
 
 /// Returns the function that the caller would have found without us. If there is none, returns the
-/// `dlsym` that reports this to the caller.
+/// `dlsym` to jump to, which then reports the error to the caller.
 fn real(
     next: Dlsym,
     handle: *mut c_void,
@@ -107,8 +108,8 @@ fn real(
         let found = unsafe { next(handle, name.as_ptr()) };
         (!found.is_null()).then_some(found)
     };
-    // The C library searches the global scope, and then the libraries loaded with the caller. If it
-    // were called from here, it would treat this code as the caller.
+    // The C library searches the global scope, and then the libraries loaded with the caller. If
+    // its `dlsym` were called from here, it would take this code for the caller.
     let is_default = handle == libc::RTLD_DEFAULT;
     let beside_the_caller = || {
         is_default
