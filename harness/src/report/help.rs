@@ -141,7 +141,9 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
             .at
             .as_deref()
             .map_or_else(String::new, |at| format!(": {}", nearest(at)));
-        return Some(format!("free {it} before that context or device is destroyed{at}"));
+        return Some(format!(
+            "free {it} before that context or device is destroyed{at}"
+        ));
     }
     // If the test itself dropped a block, that says little about the cause.
     let mut outlived = finding.outlived.iter();

@@ -99,7 +99,8 @@ impl Reusable {
     #[must_use]
     pub fn sentence(&self) -> String {
         let served = match self.buffers {
-            1 => "each freed before the next was allocated: one buffer could serve them all".to_owned(),
+            1 => "each freed before the next was allocated: one buffer could serve them all"
+                .to_owned(),
             buffers => format!(
                 "each freed before the same thread, stream and callers allocated the next one: {} could \
                  serve them all",
