@@ -265,8 +265,8 @@ impl Run {
         }
     }
 
-    /// Sets aside all attempts at a test but the last. The last attempt decides, as it does for the
-    /// test runner.
+    /// Sets aside all attempts at a test but the last. The last attempt decides, as for the test
+    /// runner.
     pub(crate) fn set_earlier_attempts_aside(&mut self) {
         let mut last: HashMap<Attempted, u32> = HashMap::new();
         for (attempted, number) in self.processes.iter().filter_map(Process::attempt) {

@@ -36,7 +36,7 @@ pub(super) fn write(
     write!(out, "{colour}{}{colour:#}", finding.kind.name())?;
     write!(out, "{strong}: {}", finding.what())?;
     if finding.ended.is_some() {
-        write!(out, ", until its context ended")?;
+        write!(out, ", until its context was destroyed")?;
     }
     if finding.place != Place::HOST && devices(report) > 1 {
         write!(out, ", on {}", escape::name(&finding.place.to_string()))?;

@@ -269,7 +269,7 @@ impl Call<'_> {
         // SAFETY: guaranteed by the caller, and results are read only after success.
         unsafe {
             if self.error != 0 {
-                // `WRONG_THREAD` means that this thread may not end the capture.
+                // `WRONG_THREAD` means that this thread is not allowed to end the capture.
                 let is_reported =
                     !(again && kind == Kind::GraphHandle && self.error == WRONG_THREAD);
                 let size = match size {
