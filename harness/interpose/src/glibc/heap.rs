@@ -224,13 +224,13 @@ fn usable_size(block: *mut c_void) -> usize {
 }
 
 unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    // SAFETY: this forwards the caller's own call unchanged. The same applies below.
+    // SAFETY: this forwards the caller's own call unchanged.
     allocated(unsafe { (Real::get().malloc)(bytes) }, bytes, 0)
 }
 
 unsafe extern "C" fn calloc(count: usize, each: usize) -> *mut c_void {
     let bytes = count.saturating_mul(each);
-    // SAFETY: as for `malloc`.
+    // SAFETY: this forwards the caller's own call unchanged.
     allocated(unsafe { (Real::get().calloc)(count, each) }, bytes, bytes)
 }
 
@@ -239,7 +239,7 @@ unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
     // the call. If nothing is known about the old block, it may contain anything.
     let is_known = block.is_null() || freed(block, true);
     let kept = usable_size(block);
-    // SAFETY: as for `malloc`.
+    // SAFETY: this forwards the caller's own call unchanged.
     let moved = unsafe { (Real::get().realloc)(block, bytes) };
     if !is_known {
         return moved;
@@ -256,7 +256,7 @@ unsafe extern "C" fn posix_memalign(
     alignment: usize,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: as for `malloc`.
+    // SAFETY: this forwards the caller's own call unchanged.
     let result = unsafe { (Real::get().posix_memalign)(block, alignment, bytes) };
     if result == 0 {
         // SAFETY: the call has stored the block's address there.
@@ -267,6 +267,6 @@ unsafe extern "C" fn posix_memalign(
 
 unsafe extern "C" fn free(block: *mut c_void) {
     freed(block, false);
-    // SAFETY: as for `malloc`.
+    // SAFETY: this forwards the caller's own call unchanged.
     unsafe { (Real::get().free)(block) }
 }

@@ -212,7 +212,8 @@ pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: the call changes only the state of this thread, and `before` is writable.
     unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
     let result = work();
-    // SAFETY: as above. The previous state is not requested.
+    // SAFETY: the call changes only the state of this thread, and a null pointer means that the
+    // previous state is not requested.
     unsafe { pthread_setcancelstate(before, ptr::null_mut()) };
     result
 }
