@@ -62,11 +62,11 @@ pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
         PROCESS.store(std::process::id(), Ordering::Release);
     }
     let mut present = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: the call only reads the action, into memory of that type.
+    // SAFETY: the call only queries the action, and `present` is writable memory of its type.
     if unsafe { libc::sigaction(signal, ptr::null(), present.as_mut_ptr()) } != 0 {
         return false;
     }
-    // SAFETY: the call has filled it.
+    // SAFETY: the call was successful, so it has filled in `present`.
     let present = unsafe { present.assume_init() };
     if present.sa_sigaction != libc::SIG_DFL {
         return false;

@@ -186,7 +186,7 @@ impl NvrtcProgram {
     }
 
     fn log(&self) -> Option<String> {
-        // SAFETY: as in `compile`.
+        // SAFETY: the program is alive as in `compile`.
         let log: Vec<c_char> = unsafe { result::get_program_log(self.0) }.ok()?;
         let bytes: Vec<u8> = log.iter().map(|byte| byte.cast_unsigned()).collect();
         let text = CStr::from_bytes_until_nul(&bytes).ok()?;
