@@ -22,7 +22,7 @@ static HEAP: Reporting = Reporting;
 // SAFETY: every call is forwarded to the system's allocator, whose result is returned unchanged.
 unsafe impl GlobalAlloc for Reporting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         let block = unsafe { System.alloc(layout) };
         if !block.is_null() {
             // Looks up the name of a place, like other sources.
@@ -34,7 +34,7 @@ unsafe impl GlobalAlloc for Reporting {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         SOURCE.freed(block.addr() as u64);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(block, layout) }
     }
 }

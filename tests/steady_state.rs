@@ -29,12 +29,12 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.set(TAKEN.get() + 1);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: guaranteed by the caller, and the block came from the system's allocator.
+        // SAFETY: the caller upholds the contract, and the block came from the system's allocator.
         unsafe { System.dealloc(block, layout) }
     }
 }

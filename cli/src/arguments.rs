@@ -270,7 +270,7 @@ Examples:
 
 The run should include all tests: `cargo gpu-leak test --no-fail-fast`.")]
 pub(crate) struct Allow {
-    /// The run, by its name or its directory [default: the newest]
+    /// The run, by name or directory [default: the newest]
     #[arg(long, value_name = "RUN")]
     pub(crate) from: Vec<PathBuf>,
 

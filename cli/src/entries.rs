@@ -28,7 +28,7 @@ pub(crate) fn expired(run: &Run) -> Vec<String> {
         .map(|(place, day)| {
             let place = escape::name(place);
             format!(
-                "expired: {place} still allows a finding, although the entry's last day was {}",
+                "expired: the entry at {place} still allows a finding, but was valid only until {}",
                 escape::name(day)
             )
         })

@@ -234,7 +234,7 @@ impl Run {
         });
     }
 
-    /// Records a problem with a file. Its undamaged lines count nevertheless.
+    /// Records a problem with a file. The file's undamaged lines still count.
     fn note_problems(&mut self, path: &Path, file: &RunFile) {
         let shown = path.display();
         if file.header.is_none() {
@@ -285,8 +285,8 @@ impl Run {
         }
     }
 
-    /// Sets aside all attempts at a test but the last. The last attempt decides, as it does for the
-    /// test runner.
+    /// Sets aside all attempts at a test but the last. The last attempt decides, as for the test
+    /// runner.
     pub(crate) fn set_earlier_attempts_aside(&mut self) {
         let mut last: HashMap<Attempted, u32> = HashMap::new();
         for (attempted, number) in self.processes.iter().filter_map(Process::attempt) {

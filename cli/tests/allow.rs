@@ -137,8 +137,8 @@ fn the_bounds_of_a_handwritten_entry_are_raised_too() {
     assert_eq!(text.matches("[[allow]]").count(), 1, "{text}");
 }
 
-/// The file may have changed since the run: the entry that decides about the leak now is raised,
-/// and not the one at the line of the run.
+/// The file may have changed since the run: the limits are raised in the entry that decides about
+/// the leak now, not in the entry at the line that the run recorded.
 #[test]
 fn no_entry_at_the_line_of_another_one_is_raised() {
     let base = tempfile::tempdir().expect("a directory");
@@ -224,7 +224,7 @@ fn expired_and_unmatched_entries_are_denied_on_request() {
     let expired = report("--deny=expired");
     assert_eq!(expired.code, Some(1), "{expired:?}");
     assert!(
-        expired.stderr.contains("last day was 2020-01-01"),
+        expired.stderr.contains("was valid only until 2020-01-01"),
         "{expired:?}"
     );
     let unmatched = report("--deny=unmatched");

@@ -94,7 +94,7 @@ fn an_output_that_cannot_be_written_costs_neither_the_others_nor_cargos_exit_cod
     }
 }
 
-/// A run that checks nothing must not look like one without leaks.
+/// A run that checks nothing must not look like a run without leaks.
 #[test]
 fn a_success_of_cargo_without_any_check_is_no_success() {
     let directory = tempfile::tempdir().expect("a directory");

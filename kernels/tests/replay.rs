@@ -308,7 +308,7 @@ fn an_operation_that_cannot_be_captured_is_refused_and_leaves_nothing() -> Resul
                 assert!(matches!(error, Error::Capture { .. }), "{text}");
                 assert!(text.contains(&what.to_lowercase()), "{what}: {text}");
             }
-            // No capture is active any more, because these calls would be refused in one.
+            // No capture is active any more: these calls would be refused in a capture.
             device.synchronize()?;
             empty_cache(&device)?;
             assert_eq!(allocated(&device), 512, "{what}");

@@ -1,4 +1,4 @@
-//! Classifies the attributes on a test by their names, and reads the arguments of this one.
+//! Classifies the attributes on a test by name, and reads the arguments of this one.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;

@@ -19,8 +19,8 @@ pub(crate) struct ShouldPanic {
 }
 
 impl ShouldPanic {
-    /// Removes the attribute, if there is one. If there are several, the first one counts, as it
-    /// does for libtest. The macro `test_case` writes two.
+    /// Removes the attribute, if there is one. If there are several, the first one counts, as for
+    /// libtest. The macro `test_case` writes two.
     pub(crate) fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Self>> {
         let found: Vec<_> = attributes
             .extract_if(.., |attribute| attribute.path().is_ident("should_panic"))

@@ -1,4 +1,4 @@
-//! test-log: a test's log is initialised and captured just as it is without the attribute.
+//! test-log: a test's log is initialised and captured exactly as without the attribute.
 
 use gpu_leak_check::gpu_leak_check;
 

@@ -103,7 +103,7 @@ pub(super) fn disable_peer_access(device: usize) {
 /// Copies this number of bytes from device 0 to device 1.
 pub(super) fn copy_from_one_to_the_other(from: Pointer, to: Pointer, bytes: usize) {
     let (source, target) = (context(0).cu_ctx(), context(1).cu_ctx());
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract.
     let done = unsafe { sys::cuMemcpyPeer(to, target, from, source, bytes) };
     done.result().expect("a copy");
 }

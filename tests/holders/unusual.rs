@@ -209,7 +209,7 @@ fn keep_as_specific_data(keys: usize) {
         assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, None) }, 0);
     }
     let data = taken() as *const c_void;
-    // SAFETY: as above.
+    // SAFETY: the key was created above, and nothing dereferences its data.
     assert_eq!(unsafe { libc::pthread_setspecific(key, data) }, 0);
 }
 

@@ -72,8 +72,7 @@ fn an_exceeded_count_says_which_allocations_one_buffer_could_serve() {
     };
     assert_eq!((reusable.count, reusable.saved()), (10, 9));
     assert_eq!(reusable.at, at("reuse: ten"));
-    let printed =
-        "each freed before the next: one buffer could serve them all, saving 9 allocations";
+    let printed = "each freed before the next was allocated: one buffer could serve them all, saving 9 allocations";
     assert!(
         checked.child.stderr.contains(printed),
         "{}",

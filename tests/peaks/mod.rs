@@ -1,5 +1,5 @@
-//! The causes of a peak. The reported lines add up to the peak, and the blocks that a report calls
-//! reusable are so.
+//! The causes of a peak. The reported lines add up to the peak, and blocks that a report calls
+//! reusable can indeed be reused.
 
 mod budgets;
 mod graphs;

@@ -161,7 +161,7 @@ thread_local! {
 // SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for DelayingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
@@ -169,7 +169,7 @@ unsafe impl GlobalAlloc for DelayingAllocator {
         if IS_NEW.get() && DELAYS.swap(false, Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(100));
         }
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(address, layout) }
     }
 }

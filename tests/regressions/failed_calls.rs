@@ -82,7 +82,7 @@ fn frees_in_a_callback() {
     // SAFETY: the function takes any pointer, and the null stream always exists.
     let done = unsafe { sys::cuLaunchHostFunc(stream::null(), Some(free), pinned) };
     done.result().expect("a stream takes it");
-    // SAFETY: as above.
+    // SAFETY: the null stream always exists.
     unsafe { stream::synchronize(stream::null()) }.expect("an end");
 }
 

@@ -228,7 +228,7 @@ fn a_test_that_fails_by_a_check_inside_has_failed_although_its_own_leaks_only_ca
         assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
         let inside = format!("{}: {inside}", report.test);
         assert_eq!(report.failed_inside.as_ref(), Some(&inside), "{story}");
-        let by_inside = format!("leaked: failed by the check {inside} inside this test");
+        let by_inside = format!("leaked: the check {inside} inside this test failed");
         let has_no_finding = report.findings.is_empty();
         let line = headline(report);
         assert_eq!(line.ends_with(&by_inside), has_no_finding, "{line}");

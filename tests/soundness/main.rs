@@ -91,7 +91,7 @@ fn assert_leaked(checked: &Checked, test: &str, leaked: u64) {
     );
 }
 
-/// Returns the kinds of the findings of the test's report.
+/// Returns the kinds of the findings in the test's report.
 fn kinds(report: &Report) -> Vec<&'static str> {
     let findings = report.findings.iter();
     findings.map(|finding| finding.kind.name()).collect()

@@ -139,8 +139,8 @@ fn a_captured_graph_owns_its_memory() {
         let run = || {
             let context = CudaContext::new(0)?;
             let stream = context.new_stream()?;
-            // cudarc records its events outside the capture, which may not wait for them. SAFETY:
-            // there is only one stream, so nothing needs to be ordered.
+            // cudarc records its events outside the capture, and the capture must not wait for
+            // them. SAFETY: there is only one stream, so nothing needs to be ordered.
             unsafe { context.disable_event_tracking() };
             let source = stream.clone_htod(&[7_u8; 64])?;
             let mut target = stream.alloc_zeros::<u8>(64)?;

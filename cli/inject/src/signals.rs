@@ -62,11 +62,11 @@ pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
         PROCESS.store(std::process::id(), Ordering::Release);
     }
     let mut present = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: the call only reads the action, into memory of that type.
+    // SAFETY: the call only queries the action, and `present` is writable memory of its type.
     if unsafe { libc::sigaction(signal, ptr::null(), present.as_mut_ptr()) } != 0 {
         return false;
     }
-    // SAFETY: the call has filled it.
+    // SAFETY: the call was successful, so it has filled in `present`.
     let present = unsafe { present.assume_init() };
     if present.sa_sigaction != libc::SIG_DFL {
         return false;
@@ -98,8 +98,8 @@ fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
     // stack for signals. The signal is not blocked in its own handler, which may wait until the
     // same signal, sent again, ends the process.
     action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_SIGINFO;
-    // SAFETY: `action` is complete, and the handler is `on_signal`, which does nothing that a
-    // handler may not do.
+    // SAFETY: `action` is complete, and the handler is `on_signal`, which does only what a handler
+    // may do.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) == 0 }
 }
 
@@ -144,8 +144,8 @@ fn wait_for_the_end() {
     }
 }
 
-/// Ends the process with the signal, as it would have ended without the handler, so that the parent
-/// sees the same status.
+/// Ends the process with the signal, as if there were no handler, so that the parent sees the same
+/// status.
 pub(crate) fn do_as_default(signal: c_int) {
     set(signal, libc::SIG_DFL);
     // SAFETY: this sends a signal to this process and reads no memory.
@@ -169,7 +169,8 @@ pub(crate) fn wait(deadline: Option<Instant>) -> Option<(c_int, Signal)> {
                     return None;
                 }
                 let until = time_of_day_in(left);
-                // SAFETY: as above, and `until` outlives the call.
+                // SAFETY: the semaphore was initialised before this thread was started, and `until`
+                // outlives the call.
                 unsafe { libc::sem_timedwait(POSTED.0.get().cast(), &raw const until) };
             }
         }

@@ -3,8 +3,8 @@
 //!
 //! Most of these processes are shells and compilers, which never use a GPU driver. So this library
 //! is small: it contains only the names of the driver's functions. When one of them is looked up or
-//! called, this library loads the one next to it, which contains the harness, and the wrappers of
-//! the harness answer the same look-up.
+//! called, this library loads the library next to it, which contains the harness, and the harness's
+//! wrappers answer the same look-up.
 
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod functions;

@@ -19,8 +19,8 @@ static OF_VULKAN: Registration = Registration::new(VULKAN_NAMES, Some(is_asked_f
     .with_trampolines(&VULKAN)
     .only_for_others();
 
-// SAFETY: the loader calls each entry of this section once, as a function without arguments; this
-// one registers two tables.
+// SAFETY: the section holds pointers to functions of this type, and the loader calls each of them
+// once. Arguments that it passes are ignored.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static FIRST: extern "C" fn() = first;

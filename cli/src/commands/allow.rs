@@ -46,8 +46,8 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
     let unexpected: Vec<_> = overview.unexpected.iter().map(|it| &*it.test).collect();
     if !unexpected.is_empty() {
         say(format_args!(
-            "note: no entry for {} (unexpected): the test itself states what must leak: change its \
-             option `expect`",
+            "note: no entry for {} (unexpected): the test states itself what must leak, so change \
+             its option `expect`",
             test_names(&unexpected, 5)
         ));
     }

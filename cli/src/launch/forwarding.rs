@@ -25,8 +25,8 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Catches SIGCHLD and the signals to forward, except those that this process ignores, as it
-    /// does under `nohup`. The program has to ignore the same signals.
+    /// Catches SIGCHLD and the signals to forward, except those that this process ignores (for
+    /// example under `nohup`). The program has to ignore the same signals.
     pub(super) fn catch() -> ExitResult<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let caught = || -> io::Result<_> {

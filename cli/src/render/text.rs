@@ -111,7 +111,7 @@ fn place(finding: &Finding) -> String {
     }
 }
 
-/// Returns the table of the highest peak of each layer.
+/// Returns the table of each layer's highest peak.
 fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     if overview.peaks.is_empty() {
         return Vec::new();

@@ -5,7 +5,7 @@ use gpu_leak_tests::fake::Fake;
 use super::{compiled_from, program, ran, ran_with};
 
 /// The loader holds its lock while it calls constructors, so a thread that holds another lock must
-/// not wait for that one.
+/// not wait for the loader's lock.
 #[test]
 fn a_constructor_may_call_the_driver_during_the_first_call_of_another_thread() {
     let directory = tempfile::tempdir().expect("a directory");

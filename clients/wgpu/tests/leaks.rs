@@ -175,7 +175,7 @@ fn a_forgotten_buffer_is_one_finding_with_its_line() {
 
 #[test]
 fn the_noop_backend_is_not_measured() {
-    // With a CUDA device, this test would be `clean`, as is any test that does not use the GPU.
+    // With a CUDA device, this test would be `clean`, like any test that does not use the GPU.
     let without_cuda = [("CUDA_VISIBLE_DEVICES", "")];
     let checked = support::run_with("planted::another_backend", &without_cuda);
     assert_eq!(checked.report.status, CheckStatus::NotMeasured);

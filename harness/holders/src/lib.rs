@@ -191,9 +191,9 @@ pub enum RootKind {
 /// A line of `/proc/self/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// The numbers of the pages in the mapping. Addresses are not stored, because leaked memory may
-    /// begin where a mapping does, and the search's own lists must not contain the address of
-    /// leaked memory.
+    /// The page numbers of the mapping. Addresses are not stored, because leaked memory may begin
+    /// where a mapping does, and the search's own lists must not contain the address of leaked
+    /// memory.
     pub pages: Range<u64>,
     /// Whether the memory can be read.
     pub readable: bool,

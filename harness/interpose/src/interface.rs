@@ -1,8 +1,8 @@
-//! The types that are exchanged with a harness.
+//! The types of the data exchanged with a harness.
 //!
 //! Types with `repr(C)` are passed between copies of this crate in one process. The copies may have
-//! different versions, so the fields of these types never change. New fields are added at the end,
-//! and are read only if `size` shows that they exist.
+//! different versions, so existing fields of these types never change. New fields are added at the
+//! end, and are read only if `size` shows that they exist.
 #![expect(unsafe_code, reason = "shares tables of raw pointers between threads")]
 
 use std::ffi::{CStr, c_char, c_void};

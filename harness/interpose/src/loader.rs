@@ -196,9 +196,9 @@ mod tests {
     /// Forks a child that opens a library, and returns its status.
     fn status_of_a_child() -> i32 {
         let mut status = 0;
-        // SAFETY: the child makes only calls to the C library, which may be forked in a program
-        // with threads. A signal ends it if it waits, and it runs no handlers. `status` is
-        // writable.
+        // SAFETY: the child only calls functions of glibc that also work in the child of a program
+        // with threads, and ends without running handlers. If it waits forever, a signal ends it.
+        // `status` is writable.
         unsafe {
             let child = libc::fork();
             if child == 0 {

@@ -2,15 +2,16 @@
 //!
 //! Each thread has a token, which is a number. The number 0 means that the thread has no token. If
 //! [`inherits`] is true, a new thread begins with the token of the thread that started it, without
-//! any user code: see `glibc/pthread.rs`. This covers threads of the standard library, of rayon and
-//! of tokio. It also covers threads that a shared library starts, if the linker exports the
-//! program's own definition to libraries. Linkers do so for symbols that a library on their command
-//! line, in this case the C library, also defines. Threads that a library starts by calling
-//! `clone`, or by calling a definition of its own, inherit nothing.
+//! any help from user code: see `glibc/pthread.rs`. This covers threads started by the standard
+//! library, rayon or tokio. It also covers threads that a shared library starts, if the linker
+//! exports the program's own definition of `pthread_create`. Linkers export a symbol if a library
+//! on their command line (here, the C library) also defines it. Threads that a library starts by
+//! calling `clone`, or by calling a definition of its own, inherit nothing.
 //!
 //! A thread that a GPU driver starts for itself while the program calls the driver also inherits
 //! the token, because it may run the program's callbacks. It is not counted as live under that
-//! token, however, because it often runs as long as the process, and checks must not wait for it.
+//! token, however, because it often lives as long as the process does, and checks must not wait for
+//! it.
 
 use std::cell::Cell;
 

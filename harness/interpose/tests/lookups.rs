@@ -25,14 +25,15 @@ fn heard(count: &AtomicU32) -> u32 {
 }
 
 fn init(function: *const ()) -> c_int {
-    // SAFETY: this is the address of a function with this name, or of its wrapper or thunk.
+    // SAFETY: this is the address of `cuInit`, or of its wrapper or thunk, which all have this
+    // type.
     unsafe { std::mem::transmute::<*const (), Init>(function)(0) }
 }
 
 fn allocate(function: *const ()) -> c_int {
     let mut address = 0;
-    // SAFETY: this is the address of a variant of the name, or of its wrapper or thunk. All of them
-    // have this type.
+    // SAFETY: this is the address of a variant of `cuMemAlloc`, or of its wrapper or thunk, which
+    // all have this type.
     unsafe { std::mem::transmute::<*const (), Alloc>(function)(&raw mut address, 64) }
 }
 
@@ -196,7 +197,8 @@ fn the_functions_of_a_second_driver_are_counted() {
 
 fn proc_address(function: *const (), name: &CStr, version: c_int) -> *const () {
     let mut found = ptr::null();
-    // SAFETY: this is the address of a function with this name, or of its wrapper.
+    // SAFETY: this is the address of `cuGetProcAddress`, or of its wrapper, which both have this
+    // type.
     let result = unsafe {
         let function = std::mem::transmute::<*const (), GetProcAddress>(function);
         function(name.as_ptr(), &raw mut found, version, 0)
@@ -284,7 +286,7 @@ fn a_table_that_comes_later_hears_what_was_handed_out_before() {
     static SLOT: Slot = Slot::empty();
     unsafe extern "C" fn alloc(address: *mut u64, bytes: u64) -> c_int {
         LATER.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the slot holds the function with this name.
+        // SAFETY: the slot holds the driver's function with this name, which has this type.
         unsafe { std::mem::transmute::<*const (), Alloc>(SLOT.real())(address, bytes) }
     }
     static FUNCTIONS: [WatchedFunction; 1] = [WatchedFunction::new(

@@ -156,7 +156,7 @@ fn a_program_with_a_harness_serves_the_preloaded_one_too() {
             let registered = gpu_leak_interpose::register(&table::TABLE);
             assert_eq!(registered, Reach::EveryLookup);
             assert_eq!(driver.find(c"cuMemAlloc_v2"), before);
-            // SAFETY: this is the address of the wrapper with this name.
+            // SAFETY: this is the address of the wrapper of `cuMemAlloc_v2`, which has this type.
             unsafe {
                 let alloc = std::mem::transmute::<*const (), table::Alloc>(before);
                 assert_eq!(alloc(&mut 0, 64), 102);
@@ -180,7 +180,7 @@ fn a_plugin_registers_with_the_program_that_loads_it() {
             let alloc = driver.find(c"cuMemAlloc_v2");
             let plugin = Library::open(built("interpose_plugin"));
             assert_eq!(plugin.call(c"plugin_registers"), 0);
-            // SAFETY: this is the address of the wrapper with this name.
+            // SAFETY: this is the address of the wrapper of `cuMemAlloc_v2`, which has this type.
             unsafe {
                 let alloc = std::mem::transmute::<*const (), table::Alloc>(alloc);
                 assert_eq!(alloc(&mut 0, 64), 102);

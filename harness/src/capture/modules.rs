@@ -19,7 +19,7 @@ pub(crate) struct Module {
     pub(crate) path: PathBuf,
     /// The file's inode number, which tells it apart from another file with the same path.
     inode: u64,
-    /// The numbers of the module's pages, from its first page to the end of its code.
+    /// The module's page numbers, from its first page to the end of its code.
     pages: Range<usize>,
 }
 

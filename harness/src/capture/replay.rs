@@ -139,7 +139,7 @@ fn refuse_strangers(header: &Value) -> Result<(), String> {
             text("version").unwrap_or("(unknown)")
         )),
         Some(1..) => Ok(()),
-        _ => Err("schema_version is not a number of at least 1".to_owned()),
+        _ => Err("schema_version must be a whole number, 1 or greater".to_owned()),
     }
 }
 

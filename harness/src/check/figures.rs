@@ -101,7 +101,7 @@ pub fn memory_summary() -> String {
     });
     let tables = text::tables(&judge::device_tables(&input), Style::PLAIN);
     match tables.is_empty() {
-        true => "no allocations are known: no check of this process has used a GPU or received an \
+        true => "no allocations are known: no check in this process has used a GPU or received an \
              allocator's reports\n"
             .to_owned(),
         false => tables,

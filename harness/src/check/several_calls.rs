@@ -111,7 +111,7 @@ fn is_only_the_api(inside: &[usize], own: &[&str]) -> bool {
 /// in the source. Each is returned with the range of lines that these positions span, because
 /// another function may have the same name. Of functions that are inlined into each other, only the
 /// `innermost` ones count. The same position at several addresses is a copy that the compiler made,
-/// as it does when it unrolls a loop.
+/// for example when it unrolled a loop.
 fn with_several_calls(
     addresses: &BTreeSet<usize>,
     innermost: usize,

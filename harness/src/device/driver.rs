@@ -62,7 +62,8 @@ macro_rules! functions {
                 pub(crate) $($unsafe)? fn $name(
                     &self $(, $parameter: $type)*
                 ) -> Result<($($first)? $($last)?), CuResult> {
-                    // SAFETY: the documentation of these methods states the conditions.
+                    // SAFETY: the parameters of a safe method are always valid, and the callers of
+                    // an unsafe method uphold the conditions in its documentation.
                     written(self.$name, |function, _to| unsafe {
                         function($(_to as *mut $first,)? $($parameter,)* $(_to as *mut $last)?)
                     })
@@ -284,7 +285,7 @@ impl Driver {
     /// Whether the device's primary context is active. This does not create the context.
     pub(crate) fn primary_is_active(&self, device: usize) -> Result<bool, CuResult> {
         let mut flags = 0;
-        // SAFETY: `flags` is a local variable.
+        // SAFETY: `flags` is a local variable, to which the call writes.
         Ok(unsafe { self.primary_state(device_handle(device), &raw mut flags)? } != 0)
     }
 

@@ -60,7 +60,8 @@ mod at_load {
     static NOTE: gpu_leak_hooks::Note = gpu_leak_hooks::Note::new();
 
     extern "C" fn leave_word() {
-        // SAFETY: the calls only return numbers of this thread and this process.
+        // SAFETY: the calls have no preconditions and only return numbers of this thread and this
+        // process.
         let (this, thread, process) =
             unsafe { (libc::pthread_self(), libc::gettid(), libc::getpid()) };
         if thread == process {

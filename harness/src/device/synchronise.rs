@@ -97,8 +97,7 @@ fn synchronise_streams(
             break;
         };
         let is_there = ledger::live().get(key).is_some();
-        // SAFETY: the stream is in the ledger, and none is destroyed while `_streams` exists, as
-        // above.
+        // SAFETY: the stream is in the ledger, and no stream is destroyed while `_streams` exists.
         unsafe {
             if is_there && driver.stream_is_capturing(handle) == Ok(0) {
                 driver.synchronise_stream(handle)?;

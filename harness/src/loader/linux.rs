@@ -38,8 +38,8 @@ pub(super) unsafe fn function<F: Copy>(library: NonNull<c_void>, name: &CStr) ->
     unsafe { gpu_leak_interpose::function(real_symbol(library.as_ptr(), name).cast_mut().cast()) }
 }
 
-/// Returns the function called `name` that is exported by the library that contains `function`;
-/// null if there is none.
+/// Returns the function called `name` that the library of `function` exports; null if there is
+/// none.
 pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
     symbol_of(function.addr()).map_or(ptr::null(), |info| {
         // SAFETY: the library is loaded, and its name is a C string.

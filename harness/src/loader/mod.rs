@@ -38,7 +38,8 @@ pub(crate) struct Library(NonNull<c_void>);
 // SAFETY: to callers, a handle is only a number. The loader's functions accept it on any thread,
 // and it is never closed.
 unsafe impl Send for Library {}
-// SAFETY: as for `Send`.
+// SAFETY: a shared handle, too, is only a number to callers, and the loader's functions may be
+// called by several threads at once.
 unsafe impl Sync for Library {}
 
 impl Library {

@@ -118,8 +118,8 @@ impl Report {
         }
     }
 
-    /// Returns the contents of the peak of a layer on this device or the host. The name of the
-    /// layer is the one in the tables. Returns `None` without the option `peaks`, or if the check
+    /// Returns the contents of the peak of a layer on this device or the host. `layer` is the name
+    /// of the layer in the tables. Returns `None` without the option `peaks`, or if the check
     /// allocated nothing there.
     ///
     /// ```

@@ -36,7 +36,7 @@ pub(super) fn write(
     write!(out, "{colour}{}{colour:#}", finding.kind.name())?;
     write!(out, "{strong}: {}", finding.what())?;
     if finding.ended.is_some() {
-        write!(out, ", until its context ended")?;
+        write!(out, ", until its context was destroyed")?;
     }
     if finding.place != Place::HOST && devices(report) > 1 {
         write!(out, ", on {}", escape::name(&finding.place.to_string()))?;
@@ -314,9 +314,9 @@ pub(super) const fn were(number: u64) -> &'static str {
     }
 }
 
-/// Returns sentences about other leaked resources that the same calls created, and about resources
-/// that the same function created and that were freed. `is_free_quoted` says whether a passage
-/// shows where they were freed.
+/// Returns sentences about other leaked resources that the same calls created, and about freed
+/// resources that the same function created. `is_free_quoted` says whether a source excerpt shows
+/// where these were freed.
 fn with_it(finding: &Finding, is_free_quoted: bool) -> Vec<String> {
     let left = finding.consequences.iter();
     let left = left.map(|it| format!("{}, which the same calls created", it.what()));
@@ -438,7 +438,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
             return Some(text.to_owned());
         }
         (FindingKind::Deferred, _) => {
-            let text = "left by the first run and freed by a later run: typically a static keeps it until the next run replaces it";
+            let text = "left by the first run and freed by a later run: typically a static keeps it until the next run replaces the value";
             return Some(text.to_owned());
         }
         (_, Some(Confirmation::NotRepeatable)) => {

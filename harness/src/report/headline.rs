@@ -72,10 +72,7 @@ pub(super) fn why(report: &Report) -> String {
     match (&report.reason, &report.failed_inside, report.status) {
         (Some(reason), ..) => escape::sentence(&reason.what),
         (None, Some(inside), _) => {
-            format!(
-                "failed by the check {} inside this test",
-                escape::name(inside)
-            )
+            format!("the check {} inside this test failed", escape::name(inside))
         }
         (None, None, CheckStatus::Clean) => "no leak".to_owned(),
         (None, None, CheckStatus::Aborted) => "the process ended inside the test".to_owned(),

@@ -141,7 +141,9 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
             .at
             .as_deref()
             .map_or_else(String::new, |at| format!(": {}", nearest(at)));
-        return Some(format!("free {it} before that context or device ends{at}"));
+        return Some(format!(
+            "free {it} before that context or device is destroyed{at}"
+        ));
     }
     // If the test itself dropped a block, that says little about the cause.
     let mut outlived = finding.outlived.iter();
@@ -299,13 +301,13 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             )
         }
         FindingKind::Deferred if report.is_of_a_program() => {
-            "this is reported, but it is not a failure: the program can free the resource once it is no \
+            "this is reported, but is not a failure: the program can free the resource once it is no \
              longer needed. To fail on growth, run with --every"
                 .to_owned()
         }
         FindingKind::Deferred => {
-            "a later run freed it: something, typically a static, holds it until it is replaced; \
-             this is reported, but it is not a failure"
+            "a later run freed it: something, typically a static, holds it until the next run \
+             replaces the value; this is reported, but is not a failure"
                 .to_owned()
         }
         // An allowed finding needs no advice.

@@ -8,7 +8,7 @@ use anstyle::Style;
 const COLUMNS: usize = 80;
 /// The number of rows of the usual terminal.
 const ROWS: usize = 24;
-/// The largest distance of a source line that is more useful than the advice for a leak that is
+/// The largest distance at which a source line is more useful than the advice about leaks that are
 /// meant to stay.
 const NEAR: u32 = 3;
 

@@ -25,7 +25,10 @@ impl Array {
         if self.numel() != 1 {
             return Err(Error::Shape {
                 operation: "item",
-                detail: format!("shape {:?} does not have exactly one element", self.shape()),
+                detail: format!(
+                    "expected exactly one element, found shape {:?}",
+                    self.shape()
+                ),
             });
         }
         let mut value = 0.0_f32;

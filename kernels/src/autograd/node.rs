@@ -93,8 +93,8 @@ impl Node {
         };
         found.ok_or_else(|| Error::Gradient {
             detail: format!(
-                "an earlier pass has gone through `{}` and dropped its saved tensors; for two \
-                 passes, call backward_retaining the first time",
+                "an earlier pass already went through `{}` and dropped the tensors saved there; to \
+                 run two passes, call backward_retaining for the first",
                 self.name
             ),
         })

@@ -112,7 +112,7 @@ struct DriverHandle<H: Copy> {
 // nothing here uses a graph through a shared reference.
 unsafe impl<H: Copy> Send for DriverHandle<H> {}
 
-// SAFETY: as above.
+// SAFETY: the reason given for `Send` also covers shared references.
 unsafe impl<H: Copy> Sync for DriverHandle<H> {}
 
 impl<H: Copy> Drop for DriverHandle<H> {

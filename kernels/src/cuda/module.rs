@@ -186,7 +186,7 @@ impl NvrtcProgram {
     }
 
     fn log(&self) -> Option<String> {
-        // SAFETY: as in `compile`.
+        // SAFETY: the program is alive as in `compile`.
         let log: Vec<c_char> = unsafe { result::get_program_log(self.0) }.ok()?;
         let bytes: Vec<u8> = log.iter().map(|byte| byte.cast_unsigned()).collect();
         let text = CStr::from_bytes_until_nul(&bytes).ok()?;
@@ -199,7 +199,8 @@ impl NvrtcProgram {
         // SAFETY: the program is alive as in `compile`, and `size` outlives the call.
         unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut size) }.result()?;
         let mut code = vec![0_u8; size];
-        // SAFETY: as above; `code` has the size that the previous call returned.
+        // SAFETY: the program is alive as in `compile`, and `code` has the size that the previous
+        // call returned.
         unsafe { sys::nvrtcGetCUBIN(self.0, code.as_mut_ptr().cast()) }.result()?;
         Ok(code)
     }

@@ -41,7 +41,7 @@ pub(crate) struct OwnedBlock {
 // SAFETY: like an `Arc`, a handle gives shared access to the state from any thread, and any thread
 // may destroy the state.
 unsafe impl Send for Handle where DeviceState: Send + Sync {}
-// SAFETY: as above.
+// SAFETY: the reason given for `Send` also covers shared references.
 unsafe impl Sync for Handle where DeviceState: Send + Sync {}
 
 impl Handle {

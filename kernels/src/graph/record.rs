@@ -247,8 +247,8 @@ impl OptimizerKernels for Recorder {
     fn adam(&self, _step: AdamStep, _parameters: &[AdamParameter<'_>]) -> Result<()> {
         refuse(
             "a step of Adam",
-            "its bias correction is computed on the host, anew at each step; capture only the \
-             forward and backward passes, or use Sgd",
+            "its bias correction is recomputed on the host at each step; capture only the forward \
+             and backward passes, or use Sgd",
         )
     }
 }

@@ -166,7 +166,7 @@ impl Buffer {
     /// The bytes for operations, for writing.
     pub(crate) fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let host = self.host_pointer()?;
-        // SAFETY: as in `host_bytes`, and the buffer is borrowed exclusively.
+        // SAFETY: the conditions hold as in `host_bytes`, and the buffer is borrowed exclusively.
         Some(unsafe { std::slice::from_raw_parts_mut(host, self.bytes) })
     }
 

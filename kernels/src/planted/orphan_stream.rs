@@ -11,7 +11,7 @@ super::leak::planted! {
 fn run(device: &Device) -> Result<()> {
     let cuda = device.as_cuda().ok_or_else(|| Error::Unavailable {
         device: device.to_string(),
-        detail: "only a CUDA device has streams of the driver".into(),
+        detail: "a stream of the driver requires a CUDA device".into(),
     })?;
     let stream = cuda.context().new_stream()?; // leak: stream
     std::mem::forget(stream);

@@ -14,7 +14,7 @@ super::leak::planted! {
 fn run(device: &Device) -> Result<()> {
     let cuda = device.as_cuda().ok_or_else(|| Error::Unavailable {
         device: device.to_string(),
-        detail: "only a CUDA device has page-locked memory".into(),
+        detail: "page-locked memory requires a CUDA device".into(),
     })?;
     cuda.context().bind_to_thread()?;
     // SAFETY: a context is current, and the memory is never used.

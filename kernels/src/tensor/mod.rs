@@ -111,7 +111,7 @@ impl Tensor {
     }
 }
 
-/// Does not show the content, which may not be computed yet.
+/// Does not show the content, which has possibly not been computed yet.
 impl fmt::Debug for Tensor {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

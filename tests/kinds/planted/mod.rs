@@ -65,7 +65,7 @@ fn done(result: sys::CUresult) {
 ///
 /// All zeros must be a valid value of each field.
 unsafe fn zeroed<T>() -> T {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 

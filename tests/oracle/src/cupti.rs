@@ -171,7 +171,7 @@ impl Call<'_> {
     ///
     /// A parameter of this type must begin at this offset.
     unsafe fn value<T: Copy>(&self, at: usize) -> T {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.parameters.add(at).cast::<T>().read_unaligned() }
     }
 
@@ -181,7 +181,7 @@ impl Call<'_> {
     ///
     /// The parameter must be null or a pointer to an initialised value of this type.
     unsafe fn pointed<T: Copy>(&self, at: usize) -> Option<T> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe {
             let pointer = self.value::<*const T>(at);
             (!pointer.is_null()).then(|| pointer.read_unaligned())
@@ -192,8 +192,8 @@ impl Call<'_> {
     ///
     /// The call must belong to a row with this effect.
     unsafe fn fact(&self, does: &Does) -> Option<Fact> {
-        // SAFETY: guaranteed by the caller, because the row gives the offsets and types of the
-        // parameters.
+        // SAFETY: the caller upholds the contract, because the row gives the offsets and types of
+        // the parameters.
         unsafe {
             match *does {
                 Does::Makes { .. } => self.made(does),
@@ -266,10 +266,10 @@ impl Call<'_> {
         else {
             return None;
         };
-        // SAFETY: guaranteed by the caller, and results are read only after success.
+        // SAFETY: the caller upholds the contract, and results are read only after success.
         unsafe {
             if self.error != 0 {
-                // `WRONG_THREAD` means that this thread may not end the capture.
+                // `WRONG_THREAD` means that this thread is not allowed to end the capture.
                 let is_reported =
                     !(again && kind == Kind::GraphHandle && self.error == WRONG_THREAD);
                 let size = match size {
@@ -308,7 +308,7 @@ impl Call<'_> {
     ///
     /// The same as for [`Self::fact`].
     unsafe fn bytes(&self, size: Size) -> Option<u64> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe {
             match size {
                 Size::None => Some(0),
@@ -331,7 +331,7 @@ impl Call<'_> {
     ///
     /// The same as for [`Self::fact`].
     unsafe fn place(&self, place: Place) -> Where {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe {
             match place {
                 Place::Host => Where::Host,

@@ -42,7 +42,8 @@ extern "C" fn first() {
     before_initialisation(begin);
 }
 
-// SAFETY: as above, but at the exit of the process.
+// SAFETY: the loader calls each entry in this section once, without arguments, when the process
+// exits.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static NEARLY_LAST: extern "C" fn() = nearly_last;

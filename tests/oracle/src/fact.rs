@@ -5,7 +5,8 @@ use std::fmt;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::ledger::event::Space;
 
-/// A figure that a source may not know. Figures are compared only if both sources know them.
+/// A figure, or `None` if the source does not know it. Figures are compared only if both sources
+/// know them.
 pub(crate) type Figure = Option<u64>;
 
 /// The device of a resource, or the host for host memory.

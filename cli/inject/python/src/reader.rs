@@ -43,8 +43,8 @@ fn read(words: &mut [usize]) -> usize {
         // SAFETY: the state is that of the calling thread, so the thread's frames do not change
         // during the walk, and the objects that the frames refer to live as long as the frames. The
         // layout is that of this release. When Python shuts down, it frees the states of all
-        // threads except the one that shuts it down, which is this thread, because the program is
-        // Python itself and this is its main thread.
+        // threads except the thread that shuts it down. That is this thread, because the program is
+        // Python itself and this thread is its main thread.
         let memory = unsafe { Direct::new() };
         frames::read(&memory, layout, types, thread, words)
     } else {

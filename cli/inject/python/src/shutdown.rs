@@ -24,7 +24,7 @@ struct MethodDefinition {
     documentation: *const c_char,
 }
 
-// SAFETY: its pointers refer to constants.
+// SAFETY: the pointers in the structure refer to constants, which any thread may read.
 unsafe impl Sync for MethodDefinition {}
 
 static HANDLER: MethodDefinition = MethodDefinition {

@@ -72,7 +72,7 @@ checked = 0
 
 def check(taken, expected):
     global checked
-    # The frames of the test's own functions take up room, as do `text` and `stack`.
+    # The test's own functions `text` and `stack` take up two frames.
     expected = expected[: FRAMES - 2]
     taken = taken[: FRAMES - 2]
     # The interpreter's own frames at the start of a thread are not part of a call site.

@@ -36,8 +36,8 @@ pub(super) fn run() -> ExitResult<Exit> {
     end.ok_or_else(|| Failure {
         exit: Exit::Findings,
         what: format!(
-            "the self-test ended early ({status}), while it was testing the kind after the last one \
-             printed"
+            "the self-test ended early ({status}), while testing the kind that follows the last one \
+             listed above"
         ),
     })
 }

@@ -38,7 +38,7 @@ const JOBS: &str = "GPU_LEAK_EVERY_TEST";
 /// libtest's exit code if tests failed.
 const FAILED: u8 = 101;
 
-/// Runs the tests of a program, as cargo's runner, and returns libtest's exit code.
+/// Acts as cargo's runner: runs a program's tests and returns libtest's exit code.
 pub(crate) fn run(asked: &EveryTest) -> ExitResult<u8> {
     let program = TestProgram::of(&asked.program);
     // A documentation test cannot list its tests. It would run instead.

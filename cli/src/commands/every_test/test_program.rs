@@ -291,10 +291,10 @@ fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     kept
 }
 
-/// Returns the tests and benchmarks in a list in libtest's format, or `None` if the list has another
-/// format. libtest ends the list with the numbers of both, and runs a benchmark that is selected by
-/// name once, as it runs a test. Other harnesses list only names. In that case, nothing is known
-/// about benchmarks, and a program that lists nothing may not know the option.
+/// Parses a list in libtest's format and returns its tests and benchmarks, or `None` if the list
+/// has another format. libtest ends the list with the numbers of both. A benchmark that is selected
+/// by name runs once, like a test. Other harnesses list only names. In that case, nothing is known
+/// about benchmarks, and a program that lists nothing possibly does not know the option.
 fn names(listed: &str) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let mut has_benchmarks = false;
@@ -312,7 +312,7 @@ fn names(listed: &str) -> Option<BTreeSet<String>> {
     (!names.is_empty() && !has_benchmarks).then_some(names)
 }
 
-/// Whether `line` is like `3 tests, 0 benchmarks`.
+/// Whether `line` has the form `3 tests, 0 benchmarks`.
 fn is_total(line: &str) -> bool {
     let is_number_of = |text: &str, noun: &str| {
         text.split_once(' ').is_some_and(|(number, word)| {

@@ -40,8 +40,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
                 continue;
             };
             let FailedCall { record, caller, .. } = call;
-            // The runtime unloads a program's code when the program ends. If this fails, it is not
-            // a defect of the program.
+            // The runtime unloads a program's code when the program ends. A failure to do so is not
+            // a defect in the program.
             if record.is_some_and(|it| is_the_runtimes_code(&it, is_cudas_own)) {
                 continue;
             }

@@ -84,7 +84,7 @@ pub(crate) fn of_group(
     }
 }
 
-/// How many names of objects a finding shows.
+/// The largest number of object names that a finding shows.
 const MOST_LABELS: usize = 3;
 
 /// Returns the names of the objects in `tally`, each listed once.

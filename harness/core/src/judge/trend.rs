@@ -1,5 +1,5 @@
-//! Detects increases from each snapshot of a program to the next. This is like growth in rounds,
-//! but it is based on the memory held at one moment.
+//! Detects increases from each snapshot of a program to the next. This resembles the detection of
+//! growth in rounds, but is based on the memory held at one moment.
 
 use std::iter;
 

@@ -88,7 +88,7 @@ fn hint(more: i64, noun: &str, what: &str) -> Option<String> {
     Some(format!("{} {what}", quantity(more, noun)))
 }
 
-/// Returns a sentence such as `process 4242 (python3) also uses CUDA`.
+/// Returns a sentence such as `process 4242 (python3) is also using CUDA`.
 fn neighbours(others: &BTreeSet<String>) -> Option<String> {
     let mut named: Vec<&str> = others.iter().map(String::as_str).take(NAMED).collect();
     if others.len() > NAMED {
@@ -97,8 +97,8 @@ fn neighbours(others: &BTreeSet<String>) -> Option<String> {
     let named = named.join(", ");
     match others.len() {
         0 => None,
-        1 => Some(format!("process {named} also uses CUDA")),
-        many => Some(format!("{many} other processes use CUDA: {named}")),
+        1 => Some(format!("process {named} is also using CUDA")),
+        many => Some(format!("{many} other processes are using CUDA: {named}")),
     }
 }
 

@@ -128,7 +128,8 @@ impl Stacks {
         true
     }
 
-    /// Returns the number after the last one assigned. The last backtraces may not be stored yet.
+    /// Returns the number after the last one assigned. The last backtraces are possibly not stored
+    /// yet.
     pub fn end(&self) -> u32 {
         self.next.load(Ordering::Relaxed)
     }

@@ -26,7 +26,7 @@ impl UsageKey {
         Self { layer, place }
     }
 
-    /// Returns how much a resource adds to its figure.
+    /// Returns how much a resource adds to its figure: 1 if it is a handle, otherwise its bytes.
     pub(super) fn amount(made: &Creation) -> u64 {
         match made.kind.is_handle() {
             true => 1,

@@ -28,7 +28,7 @@ pub struct Finding {
     pub bytes: u64,
     /// The size of each resource, if all have the same size.
     pub each: Option<u64>,
-    /// The number and the total size of the resources of each size, if there are a few different
+    /// For each size, the number of resources and their total size, if there are a few different
     /// sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<Amount>,
@@ -82,8 +82,8 @@ pub struct Finding {
     pub foreign_thread: Option<String>,
     /// The places in the program from which one of the resources is still reachable, the nearest
     /// first. Empty if none of the resources is reachable. None if there was no search or the
-    /// search was incomplete. This is only advice, because a copy of an address may not be in use
-    /// any more.
+    /// search was incomplete. This is only advice, because a copy of an address may no longer be in
+    /// use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
     /// Why the holders are unknown, if there was a search.
@@ -357,7 +357,7 @@ pub struct When {
 pub struct FailedFree {
     /// The name of the error, such as `CUDA_ERROR_INVALID_VALUE`.
     pub error: String,
-    /// The number of the error.
+    /// The error number.
     pub code: u32,
     /// The location of the call.
     pub site: Site,

@@ -165,13 +165,14 @@ impl Reusable {
     }
 
     /// Returns, for example, `100 allocations of 1.00 MiB at src/optim.rs:88, each freed before the
-    /// next: one buffer could serve them all, saving 99 allocations`.
+    /// next was allocated: one buffer could serve them all, saving 99 allocations`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let served = match self.buffers {
-            1 => "each freed before the next: one buffer could serve them all".to_owned(),
+            1 => "each freed before the next was allocated: one buffer could serve them all"
+                .to_owned(),
             buffers => format!(
-                "each freed before the next one with the same thread, stream and callers: {} could \
+                "each freed before the same thread, stream and callers allocated the next one: {} could \
                  serve them all",
                 quantity(buffers, "buffer")
             ),
@@ -187,8 +188,8 @@ impl Reusable {
 }
 
 impl Peak {
-    /// Returns, for example, `the peak of 73.4 MiB of driver on cuda:0 was reached at call 98 of
-    /// 100`.
+    /// Returns, for example, `the peak of 73.4 MiB in the layer driver on cuda:0 was reached at
+    /// call 98 of 100`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let peak = format!(

@@ -39,7 +39,7 @@ const ROW: u32 = 3;
 /// The memory in which blocks can be.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heap {
-    /// The numbers of the pages of each region, in order.
+    /// The page numbers of each region, in order.
     regions: Vec<Range<u64>>,
     /// The regions that perhaps do not belong to an allocator, by the number of their first page,
     /// and what they may be instead. Such a region may nevertheless contain blocks, because the

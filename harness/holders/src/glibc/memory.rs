@@ -64,8 +64,8 @@ pub(super) struct Pages<M> {
     kept: Vec<Box<[u64]>>,
     /// The index in `kept` of each page, by page number.
     places: FxHashMap<u64, usize>,
-    /// The number of the page that was used last, and its index in `kept`. The next word is usually
-    /// in the same page.
+    /// The page number that was used last, and its index in `kept`. The next word is usually in the
+    /// same page.
     last: Option<(u64, usize)>,
     /// Pages of an earlier search. They are reused, because memory that has been returned to the
     /// system would have to be mapped again.

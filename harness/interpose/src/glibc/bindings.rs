@@ -101,7 +101,8 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
 fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ours: *const c_void) {
     let symbol = relocation.symbol;
     let is_dlsym = symbol == c"dlsym";
-    // SAFETY: the object is loaded, and the loader stores an address in this word.
+    // SAFETY: the object is loaded, so the word is mapped, and it holds an address that the loader
+    // stores there.
     let entry = unsafe { AtomicPtr::from_ptr(relocation.place) };
     let bound = entry.load(Ordering::Relaxed);
     // If an object defines a symbol, it may bind the symbol to its own definition.
@@ -144,7 +145,8 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
 /// Returns the definition to which a symbol of an object will be bound. The global scope is
 /// searched first, and then the libraries loaded with the object.
 fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
-    // SAFETY: the object is loaded, and the name is a C string.
+    // SAFETY: the handle is a special one or belongs to a loaded object, and the name is a C
+    // string.
     let look_up = |handle| unsafe { next::dlsym()(handle, symbol.as_ptr()) };
     let [global, local] = [libc::RTLD_DEFAULT, handle].map(look_up);
     if global.is_null() { local } else { global }

@@ -1,9 +1,10 @@
-//! The interposer of this copy of the crate: its `dlsym`, and its services for other copies, which
-//! find it by its marker. For names that are not in tables, `dlsym` jumps to the next definition.
+//! The interposer of this copy of the crate: its `dlsym`, and the services that it offers to other
+//! copies, which find the interposer by its marker. For names that are not in tables, `dlsym` jumps
+//! to the next definition.
 //!
-//! `dlsym` may be called before `main`, in constructors and while the loader works. So the code
-//! that decides about a name allocates nothing, takes no lock, uses no thread-local and cannot
-//! panic.
+//! `dlsym` may be called before `main`, in constructors and while the loader is running. So the
+//! code that decides how to resolve a name allocates nothing, takes no lock, uses no thread-local
+//! and cannot panic.
 #![expect(unsafe_code, reason = "replaces functions of the C library")]
 
 use std::arch::naked_asm;
@@ -95,7 +96,7 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
 }
 
 /// Returns the function that the caller would have found without us. If there is none, returns the
-/// `dlsym` that reports this to the caller.
+/// `dlsym` to jump to, which then reports the error to the caller.
 fn real(
     next: Dlsym,
     handle: *mut c_void,
@@ -107,8 +108,8 @@ fn real(
         let found = unsafe { next(handle, name.as_ptr()) };
         (!found.is_null()).then_some(found)
     };
-    // The C library searches the global scope, and then the libraries loaded with the caller. If it
-    // were called from here, it would treat this code as the caller.
+    // The C library searches the global scope, and then the libraries loaded with the caller. If
+    // its `dlsym` were called from here, it would take this code for the caller.
     let is_default = handle == libc::RTLD_DEFAULT;
     let beside_the_caller = || {
         is_default
@@ -119,7 +120,7 @@ fn real(
     let Some(behind) = registry::behind_trampolines(found) else {
         return Ok(found);
     };
-    // SAFETY: `behind` looks up a name, and gets the name that the caller passed.
+    // SAFETY: `behind` is a look-up function that ignores its handle, and the name is a C string.
     let found = unsafe { behind(ptr::null_mut(), name.as_ptr()) };
     (!found.is_null()).then_some(found).ok_or(behind)
 }
@@ -163,7 +164,8 @@ pub(crate) static OWN: Interposer = Interposer {
 pub(crate) const MARKER: &CStr = c"gpu_leak_interpose_v1";
 
 unsafe extern "C" fn accept(table: *const Registration) -> u32 {
-    // SAFETY: `register` of some copy passes a pointer to a static table.
+    // SAFETY: only `process::register` calls this, in this or another copy of the crate, and it
+    // passes a pointer to a static table.
     u32::from(!registry::register(unsafe { &*table }))
 }
 
@@ -172,7 +174,7 @@ unsafe extern "C" fn wrapper(
     real: *const (),
     fallback: *const c_char,
 ) -> *const () {
-    // SAFETY: the other copy passes C strings, the second of which may be null.
+    // SAFETY: the copy that calls this passes C strings, the second of which may be null.
     unsafe {
         let fallback = (!fallback.is_null()).then(|| CStr::from_ptr(fallback));
         registry::by_address(CStr::from_ptr(name), real, fallback)
@@ -189,7 +191,8 @@ unsafe extern "C" fn report_missed(report: Report, receiver: *mut c_void) {
 
 /// Returns a closure that passes a library, a symbol and a number to another copy.
 fn reporter(report: Report, receiver: *mut c_void) -> impl Fn(&CStr, &CStr, u64) {
-    // SAFETY: the function belongs to the other copy and gets that copy's receiver.
+    // SAFETY: the other copy has passed `report` together with the receiver that it expects, and
+    // both names are C strings.
     move |library, symbol, number| unsafe {
         report(receiver, library.as_ptr(), symbol.as_ptr(), number);
     }

@@ -27,7 +27,8 @@ struct Replaced {
     by: *mut c_void,
 }
 
-// SAFETY: the addresses are only compared and stored.
+// SAFETY: the addresses are valid on every thread, because the program stays loaded, and `place` is
+// accessed only atomically.
 unsafe impl Send for Replaced {}
 
 static REPLACED: Mutex<Vec<Replaced>> = Mutex::new(Vec::new());
@@ -121,7 +122,8 @@ fn words(program: &Object) -> Option<Vec<Replaced>> {
     let function = |name: &CStr| functions.iter().find(|(known, ..)| *known == name);
     let is_wanted = |name: &CStr| function(name).is_some();
     program.relocations(false, is_wanted, |relocation| {
-        // SAFETY: the program stays loaded, and the loader stores an address in this word.
+        // SAFETY: the program stays loaded, so the word stays mapped, and it holds an address that
+        // the loader stores there.
         let place = unsafe { AtomicPtr::from_ptr(relocation.place) };
         let before = place.load(Ordering::Relaxed);
         if let Some(&(_, real, by)) = function(relocation.symbol) {
@@ -164,7 +166,8 @@ fn nothing_in_forked_children() {
         WATCH.store(ptr::null_mut(), Ordering::Relaxed);
     }
     static IS_SET: std::sync::Once = std::sync::Once::new();
-    // SAFETY: the function only stores a null pointer.
+    // SAFETY: the handler has the required signature, does not unwind and only stores a null
+    // pointer.
     IS_SET.call_once(|| unsafe {
         libc::pthread_atfork(Some(nobody), None, None);
     });
@@ -216,18 +219,18 @@ fn freed(block: *mut c_void, is_moved: bool) -> bool {
 
 /// Returns how many bytes of a block can be read; 0 for a null pointer.
 fn usable_size(block: *mut c_void) -> usize {
-    // SAFETY: the block is not freed yet.
+    // SAFETY: the block is null, or has been allocated and not yet freed.
     unsafe { (Real::get().usable_size)(block) }
 }
 
 unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    // SAFETY: this forwards the caller's own call unchanged. The same applies below.
+    // SAFETY: this forwards the caller's own call unchanged.
     allocated(unsafe { (Real::get().malloc)(bytes) }, bytes, 0)
 }
 
 unsafe extern "C" fn calloc(count: usize, each: usize) -> *mut c_void {
     let bytes = count.saturating_mul(each);
-    // SAFETY: as for `malloc`.
+    // SAFETY: this forwards the caller's own call unchanged.
     allocated(unsafe { (Real::get().calloc)(count, each) }, bytes, bytes)
 }
 
@@ -236,7 +239,7 @@ unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
     // the call. If nothing is known about the old block, it may contain anything.
     let is_known = block.is_null() || freed(block, true);
     let kept = usable_size(block);
-    // SAFETY: as for `malloc`.
+    // SAFETY: this forwards the caller's own call unchanged.
     let moved = unsafe { (Real::get().realloc)(block, bytes) };
     if !is_known {
         return moved;
@@ -253,7 +256,7 @@ unsafe extern "C" fn posix_memalign(
     alignment: usize,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: as for `malloc`.
+    // SAFETY: this forwards the caller's own call unchanged.
     let result = unsafe { (Real::get().posix_memalign)(block, alignment, bytes) };
     if result == 0 {
         // SAFETY: the call has stored the block's address there.
@@ -264,6 +267,6 @@ unsafe extern "C" fn posix_memalign(
 
 unsafe extern "C" fn free(block: *mut c_void) {
     freed(block, false);
-    // SAFETY: as for `malloc`.
+    // SAFETY: this forwards the caller's own call unchanged.
     unsafe { (Real::get().free)(block) }
 }

@@ -17,7 +17,7 @@ pub(crate) fn dlsym() -> Dlsym {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     // A preloaded `dlsym` may lie between ours and the C library's.
-    // SAFETY: the name is a C string, and the function has this name.
+    // SAFETY: the name is a C string that identifies a function of this type.
     unsafe { once(&NEXT, || of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr())) }.unwrap_or(of_libc())
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn of_libc() -> Dlsym {
     };
     // SAFETY: both names are C strings.
     let find = || unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
-    // SAFETY: the function has this name.
+    // SAFETY: the name identifies a function of this type.
     unsafe { once(&FOUND, find) }.unwrap_or(finds_nothing)
 }
 

@@ -173,8 +173,8 @@ impl Object {
         // ones begin. There are many relocations and few wanted symbols, so the symbols are
         // searched first.
         let hash = ptr::with_exposed_provenance::<u32>(self.dynamic(DT_GNU_HASH));
-        // SAFETY: as for symbols. The second word of the table is the index of the first exported
-        // symbol.
+        // SAFETY: the hash table belongs to the loaded object, and its second word is the index of
+        // the first exported symbol.
         let imported = unsafe { hash.as_ref().map_or(0, |_| *hash.add(1)) };
         let names_a_wanted = |at: &u32| is_wanted(name(symbol(*at)));
         let wanted: Vec<u32> = (0..imported).filter(names_a_wanted).collect();
@@ -194,7 +194,7 @@ impl Object {
             // This loop is kept simple, because a user's debug build runs it unoptimised, hundreds
             // of thousands of times.
             while next < end {
-                // SAFETY: as for symbols.
+                // SAFETY: the table belongs to the loaded object and has `end` entries.
                 let relocation = unsafe { &*table.add(next) };
                 next += 1;
                 let at = (relocation.r_info >> 32) as u32;

@@ -33,7 +33,7 @@ pub fn register(table: &'static Registration) -> Reach {
     let found = find();
     let (interposer, reach) = SERVING.get_or_init(|| found);
     registry::keep_loaded(dlsym::ours().cast());
-    // SAFETY: the table is static and lies in an object that stays loaded.
+    // SAFETY: the table is static, and the object that contains it stays loaded.
     match unsafe { (interposer.register)(table) } {
         0 => *reach,
         _ => Reach::Nothing,
@@ -44,8 +44,8 @@ pub fn register(table: &'static Registration) -> Reach {
 fn find() -> (&'static Interposer, Reach) {
     // SAFETY: the call looks up a C string in the global scope.
     let first = unsafe { next::of_libc()(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
-    // SAFETY: the function has this name, and what it returns for the marker is a copy in an object
-    // that stays loaded.
+    // SAFETY: the name identifies a function of this type. For the marker, that function returns
+    // null or the address of an `Interposer` in an object that stays loaded.
     let found = unsafe {
         let first: Option<Dlsym> = function(first);
         let found = first.map(|first| first(libc::RTLD_DEFAULT, MARKER.as_ptr()));
@@ -89,7 +89,8 @@ pub unsafe fn wrapper_by_address(
 /// have not been intercepted.
 pub fn bindings_past_us(since: usize) -> BindingsPastUs {
     let mut reported = Reported::new();
-    // SAFETY: `receive` gets the list that it expects.
+    // SAFETY: `receive` is called only during this call, and gets a pointer to the list that it
+    // expects.
     let now = unsafe { (serving().bindings)(since, receive, (&raw mut reported).cast()) };
     let binding = |(library, symbol, rebound)| BindingPastUs {
         library,
@@ -105,7 +106,8 @@ pub fn bindings_past_us(since: usize) -> BindingsPastUs {
 /// beginning.
 pub fn missed_calls() -> Vec<MissedCalls> {
     let mut reported = Reported::new();
-    // SAFETY: `receive` gets the list that it expects.
+    // SAFETY: `receive` is called only during this call, and gets a pointer to the list that it
+    // expects.
     unsafe { (serving().missed)(receive, (&raw mut reported).cast()) };
     let calls = |(_, name, calls)| MissedCalls { name, calls };
     reported.into_iter().map(calls).collect()

@@ -54,7 +54,7 @@ unsafe extern "C" fn pthread_create(
 ) -> c_int {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-    // SAFETY: the function has this name.
+    // SAFETY: the name identifies a function of this type.
     let Some(create) = (unsafe { behind::<Create>(&NEXT, c"pthread_create") }) else {
         return libc::EAGAIN;
     };
@@ -190,7 +190,7 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     live::detached(thread, mark);
-    // SAFETY: the caller upholds the contract, and the function has this name.
+    // SAFETY: the caller upholds the contract, and the name identifies a function of this type.
     unsafe {
         let next: Option<Detach> = behind(&NEXT, c"pthread_detach");
         next.map_or(libc::ESRCH, |next| next(thread))
@@ -212,7 +212,8 @@ pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: the call changes only the state of this thread, and `before` is writable.
     unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
     let result = work();
-    // SAFETY: as above. The previous state is not requested.
+    // SAFETY: the call changes only the state of this thread, and a null pointer means that the
+    // previous state is not requested.
     unsafe { pthread_setcancelstate(before, ptr::null_mut()) };
     result
 }

@@ -155,7 +155,7 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     // searched.
     for table in having() {
         if let Some(on_lookup) = table.registration.on_lookup {
-            // SAFETY: the callback gets the name and the function, as documented.
+            // SAFETY: the callback gets a C string and the function with this name, as documented.
             unsafe { on_lookup(name.as_ptr(), real.cast()) };
         }
     }

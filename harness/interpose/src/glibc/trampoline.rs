@@ -136,7 +136,7 @@ extern "C" fn resolve(entry: &'static Trampoline, caller: *const c_void) -> *con
     let is_found = |found: &*mut c_void| !found.is_null();
     // SAFETY: the handle belongs to a loaded object.
     let look_up = |handle| Some(unsafe { next::dlsym()(handle, entry.name) }).filter(is_found);
-    // SAFETY: the first parameter is ignored.
+    // SAFETY: the name is a C string, and `behind_us` ignores its first parameter.
     let real = Some(unsafe { behind_us(ptr::null_mut(), entry.name) }).filter(is_found);
     // The library is used only if it is loaded, and it stays loaded, because the caller is linked
     // to it.
@@ -148,7 +148,8 @@ extern "C" fn resolve(entry: &'static Trampoline, caller: *const c_void) -> *con
         return own.map_or(absent(name.to_bytes()), |own| own.cast_const().cast());
     };
     let before = entry.target.load(Acquire);
-    // SAFETY: `real` is the driver's function with this name.
+    // SAFETY: `real` is the driver's function with this name. The same name is the fallback, so the
+    // signatures agree.
     let target = unsafe { process::wrapper_by_address(name, real.cast_const().cast(), Some(name)) };
     // If a table with a wrapper has been registered in the meantime, the target is not stored.
     let _ = entry

@@ -195,7 +195,7 @@ impl Library {
 }
 
 pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *const () {
-    // SAFETY: a handle from `dlopen` or a special one; the name is a C string.
+    // SAFETY: the handle comes from `dlopen` or is a special one, and the name is a C string.
     unsafe { libc::dlsym(handle, name.as_ptr()).cast_const().cast() }
 }
 

@@ -81,7 +81,7 @@ pub(super) fn intercept<Begun: Default>(
             // SAFETY: `call` is built from the parameters of a call that is about to be made.
             unsafe { call.began(&listener(), begun) }
         },
-        // SAFETY: the call has returned `error`.
+        // SAFETY: `call` is built from the parameters of a call that has returned `error`.
         |begun, error| unsafe { call.ended(&listener(), begun, error) },
     )
 }
@@ -129,7 +129,7 @@ impl Intercepted<BegunDriverCall> for Call {
             Self::Initialises => state::initialised(),
             Self::RetainsPrimary(answer, device) => {
                 let (place, caller) = (place_of(device), caller_without_stack());
-                // SAFETY: the call has returned success.
+                // SAFETY: the call was successful, so it has written its result.
                 if let Some(context) = unsafe { answer.read() } {
                     listener.contexts.created(context, place, true);
                 }
@@ -137,26 +137,26 @@ impl Intercepted<BegunDriverCall> for Call {
             }
             Self::ReleasesPrimary(device, cause) => listener.primary_released(device, cause),
             Self::ConvertsGreen(answer, green) => {
-                // SAFETY: the call has returned success.
+                // SAFETY: the call was successful, so it has written its result.
                 if let Some(context) = unsafe { answer.read() } {
                     listener.contexts.converted(green, context);
                 }
             }
             Self::Attaches(answer) => {
                 let space = Space::Handle(Kind::Context);
-                // SAFETY: the call has returned success.
+                // SAFETY: the call was successful, so it has written its result.
                 let key = unsafe { answer.read() }.and_then(|it| key(space, it));
                 if let Some(key) = key.filter(|key| listener.ledger.get(key).is_some()) {
                     listener.report(Event::Retained { key, count: 1 });
                 }
             }
             Self::RetainsMapped(answer, address) => {
-                // SAFETY: the call has returned success.
+                // SAFETY: the call was successful, so it has written its result.
                 if let Some(handle) = unsafe { answer.read() } {
                     listener.report(Event::HandleRetained { handle, address });
                 }
             }
-            // SAFETY: the call has returned success.
+            // SAFETY: the call that `node` describes was successful.
             Self::AddsNode(graph, node) => unsafe { graphs::node_added(listener, graph, node) },
             Self::BeginsCapture(stream, into) => listener.capture_began(stream, into),
             Self::BeginsRecapture(stream, graph) => {

@@ -10,7 +10,7 @@
 use crate::ledger::event::{ContextUid, Key, Space};
 use crate::ledger::{Kind, Ledger};
 
-/// The value of such a key holds a number of at most this many bits and its context. Pointers would
+/// The value of such a key holds a context and a number of at most this many bits. Pointers would
 /// not fit, but they do not need a context, because they are unique in a process.
 const NUMBER_BITS: u32 = 32;
 /// The bit that distinguishes such a value from a pointer.

@@ -52,7 +52,7 @@ pub(super) struct ObjectsCreated {
     pub(super) how: Created,
 }
 
-/// How many objects a call creates, and which parameters say so.
+/// How many objects a call creates, and which parameters give that number.
 #[derive(Clone, Copy)]
 pub(super) enum Created {
     /// One object.

@@ -71,7 +71,8 @@ macro_rules! functions {
         pub(super) fn calls() -> Vec<(&'static str, VulkanCall)> {
             vec![
                 $(
-                    // SAFETY: this is a null pointer, which is not read.
+                    // SAFETY: all zeros are a null pointer, which is a valid value of this type and
+                    // is not read.
                     (stringify!($create), creates(Kind::$kind, 0, unsafe { mem::zeroed() })),
                     $((stringify!($destroy), destroys(Kind::$kind, 0, 0)),)?
                 )*

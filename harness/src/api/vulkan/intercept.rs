@@ -53,7 +53,7 @@ pub(super) fn intercept(
             // SAFETY: `call` is built from the parameters of a call that is about to be made.
             unsafe { reporter().began(call, begun) }
         },
-        // SAFETY: the call has returned `result`.
+        // SAFETY: `call` is built from the parameters of a call that has returned `result`.
         |begun, result| unsafe { reporter().ended(call, begun, result, real) },
     )
 }
@@ -144,7 +144,7 @@ impl Reporter<'_> {
             _ if error != 0 => {}
             VulkanCall::CreatesInstance(made) => {
                 state::used();
-                // SAFETY: the call has returned success.
+                // SAFETY: the call was successful, so it has written its result.
                 if let Some(handle) = unsafe { made.read() } {
                     let owner = owners::instance_created(handle, real);
                     self.created(
@@ -175,7 +175,7 @@ impl Reporter<'_> {
                 owners::listed_in_groups(instance, devices);
             }
             VulkanCall::CreatesDevice(physical, made) => {
-                // SAFETY: the call has returned success.
+                // SAFETY: the call was successful, so it has written its result.
                 if let Some(handle) = unsafe { made.read() } {
                     let owner = owners::device_created(handle, physical);
                     let instance = owners::get(owner.instance()).uid;
@@ -183,7 +183,7 @@ impl Reporter<'_> {
                     self.created(key, Kind::Device, owner.place, instance, 0, 0);
                 }
             }
-            // SAFETY: the call has returned success.
+            // SAFETY: the call was successful, so the driver has read the bindings.
             VulkanCall::Binds(device, kind, bindings) => unsafe {
                 self.bound(device, kind, bindings)
             },
@@ -297,7 +297,7 @@ impl Reporter<'_> {
                 kind = Kind::Imported;
             }
         }
-        // SAFETY: the array has this many elements.
+        // SAFETY: the driver has written `count` handles to the array.
         let handles = (0..count as usize).filter_map(|index| unsafe { made.read_at(index) });
         let handles = handles.filter(|handle| *handle != 0);
         if pool != 0 {

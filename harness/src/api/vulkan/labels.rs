@@ -8,8 +8,7 @@ use crate::ledger::Kind;
 use crate::ledger::event::{Key, Space};
 use crate::sync::{Mutex, locked};
 
-/// Names by kind, device and handle. Objects with the same handle share a name, as they do in the
-/// driver.
+/// Names by kind, device and handle. Objects with the same handle share a name, as in the driver.
 static LABELS: Mutex<FxHashMap<Key, String>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
 
 /// Whether any object has been named. Most programs name none, and for them, names cost nothing.

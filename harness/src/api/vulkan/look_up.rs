@@ -46,12 +46,12 @@ unsafe extern "C" fn of_instance<const TARGET: usize>(
     instance: u64,
     name: *const c_char,
 ) -> *const () {
-    // SAFETY: this is the caller's own call.
+    // SAFETY: the parameters are those of the caller's own call to the function in this slot.
     unsafe { forward(&OF_INSTANCE[TARGET], instance, name) }
 }
 
 unsafe extern "C" fn of_device<const TARGET: usize>(device: u64, name: *const c_char) -> *const () {
-    // SAFETY: this is the caller's own call.
+    // SAFETY: the parameters are those of the caller's own call to the function in this slot.
     unsafe { forward(&OF_DEVICE[TARGET], device, name) }
 }
 

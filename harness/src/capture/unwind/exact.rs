@@ -33,8 +33,8 @@ pub(crate) fn trace<F: FnMut(usize, usize) -> bool>(mut visit: F) {
         frame: *mut UnwindContext,
         visit: *mut c_void,
     ) -> c_int {
-        // SAFETY: this is the closure below, which outlives the walk and is not used elsewhere
-        // during the walk.
+        // SAFETY: `visit` points to the closure below, which outlives the walk and is not used
+        // elsewhere during the walk.
         let visit = unsafe { &mut *visit.cast::<F>() };
         // SAFETY: the unwinder passes a frame that is valid during this call.
         let (stack, address) = unsafe { (_Unwind_GetCFA(frame), _Unwind_GetIP(frame)) };

@@ -56,7 +56,7 @@ pub unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> c_int {
     // SAFETY: this is the documented signature.
     let allocate: Option<unsafe extern "C" fn(*mut u64, usize) -> u32> =
         unsafe { driver(c"cuMemAlloc_v2") };
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract.
     let answer = allocate.map(|allocate| unsafe { allocate(handle, WORKSPACE) });
     if answer == Some(0) { 0 } else { ALLOC_FAILED }
 }

@@ -104,7 +104,7 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
 ///
 /// `text` must be a C string that lives through the call.
 unsafe fn text<'a>(text: *const c_char) -> &'a CStr {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract.
     unsafe { CStr::from_ptr(text) }
 }
 
@@ -115,7 +115,7 @@ unsafe fn text<'a>(text: *const c_char) -> &'a CStr {
 /// `words` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_set_fault(words: *const c_char) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract.
     let words = unsafe { text(words) }.to_string_lossy();
     let outcome = fault::plan().add(&words);
     outcome.unwrap_or_else(|problem| fault::give_up(&format!("fake_cuda_set_fault: {problem}")));
@@ -141,13 +141,13 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
 /// `kind` must be a C string; `bytes` must be null or valid for writes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_live(kind: *const c_char, bytes: *mut u64) -> u64 {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract.
     let kind = unsafe { text(kind) }.to_string_lossy();
     let Some((count, held)) = live_of(&state::state(), &kind) else {
         fault::give_up(&format!("fake_cuda_live: `{kind}` is no kind of object"))
     };
     if !bytes.is_null() {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds the contract.
         unsafe { bytes.write(held) };
     }
     count
@@ -167,7 +167,7 @@ extern "C" fn fake_cuda_contexts_made() -> u32 {
 /// `name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_wait_held(name: *const c_char) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract.
     fault::wait_held(unsafe { text(name) });
 }
 
@@ -178,7 +178,7 @@ unsafe extern "C" fn fake_cuda_wait_held(name: *const c_char) {
 /// `name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_release(name: *const c_char) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract.
     fault::release(unsafe { text(name) });
 }
 

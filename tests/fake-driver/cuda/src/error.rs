@@ -1,4 +1,4 @@
-//! `CUresult`: the codes that this driver returns, by their names in `cuda.h`.
+//! `CUresult`: the codes that this driver returns, under their names in `cuda.h`.
 
 use std::ffi::CStr;
 

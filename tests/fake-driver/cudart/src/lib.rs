@@ -50,7 +50,7 @@ unsafe fn load(library: *mut u64, code: *const c_void) -> c_int {
     // SAFETY: this is the documented signature.
     let load: Option<Load> = unsafe { driver(c"cuLibraryLoadData") };
     let none = ptr::null_mut();
-    // SAFETY: guaranteed by the caller, and there are no options.
+    // SAFETY: the caller upholds the contract, and there are no options.
     let answer = load.map(|load| unsafe {
         load(
             library,
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn cudaLibraryLoadData(
     _values: *mut *mut c_void,
     _count: u32,
 ) -> c_int {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds the contract.
     unsafe { load(library, code) }
 }
 

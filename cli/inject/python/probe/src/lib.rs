@@ -30,7 +30,7 @@ pub unsafe extern "C" fn probe_install(to: *mut c_char, room: usize) -> usize {
         Ok(None) => "no Python".to_owned(),
         Err(unsupported) => unsupported.to_string(),
     };
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller upholds the contract.
     unsafe { copy_to(&text, to, room) }
 }
 
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn probe_stack(to: *mut c_char, room: usize) -> usize {
             frame.language,
         );
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller upholds the contract.
     unsafe { copy_to(&lines, to, room) }
 }
 
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn probe_stack(to: *mut c_char, room: usize) -> usize {
 /// `to` has room for 64 KiB.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probe_thread(to: *mut c_void) -> *mut c_void {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller upholds the contract.
     unsafe { probe_stack(to.cast(), 1 << 16) };
     ptr::null_mut()
 }
@@ -90,7 +90,7 @@ pub extern "C" fn probe_cost(times: u32) -> u64 {
 ///
 /// `to` has room for `room` bytes.
 unsafe fn copy_to(text: &str, to: *mut c_char, room: usize) -> usize {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller upholds the contract.
     let to = unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), room) };
     let length = text.len().min(room);
     to[..length].copy_from_slice(&text.as_bytes()[..length]);

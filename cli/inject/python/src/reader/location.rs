@@ -98,12 +98,12 @@ fn locations(table: &[u8], first: i32, offset: usize) -> Location {
         let code = head >> 3 & 15;
         let mut column = None;
         match code {
-            // These entries are on the same line, with the columns in one more byte.
+            // In these entries, the line stays the same, and the columns take one more byte.
             0..=9 => {
                 let low = bytes.next().unwrap_or_default() >> 4 & 7;
                 column = Some(u32::from(code << 3 | low) + 1);
             }
-            // These entries are up to two lines further down, with the columns in two bytes.
+            // In these entries, the line advances by at most two, and the columns take two bytes.
             10..=12 => {
                 line = line.wrapping_add(i32::from(code - 10));
                 column = bytes.next().map(|column| u32::from(column) + 1);

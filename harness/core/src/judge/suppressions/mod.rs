@@ -53,7 +53,7 @@ named! {
         Function = "fn",
         /// A source file of the stack.
         File = "file",
-        /// A library of the stack, by its file or by its name.
+        /// A library of the stack, by file or by name.
         Library = "lib",
         /// A caching allocator that the stack passes through, by the name of its probe.
         Allocator = "allocator",

@@ -106,14 +106,17 @@ fn a_device_that_was_read_only_in_the_second_run_is_shown_from_that_run() {
     };
     for (count, hint) in [
         (0, "1 more module loaded"),
-        (1, "1 more module loaded; process 6 (one) also uses CUDA"),
+        (
+            1,
+            "1 more module loaded; process 6 (one) is also using CUDA",
+        ),
         (
             3,
-            "1 more module loaded; 3 other processes use CUDA: 6 (one), 7 (two), 8 (three)",
+            "1 more module loaded; 3 other processes are using CUDA: 6 (one), 7 (two), 8 (three)",
         ),
         (
             4,
-            "1 more module loaded; 4 other processes use CUDA: 6 (one), 7 (two), 8 (three), …",
+            "1 more module loaded; 4 other processes are using CUDA: 6 (one), 7 (two), 8 (three), …",
         ),
     ] {
         assert_eq!(hints_beside(&mut check, count), hint);

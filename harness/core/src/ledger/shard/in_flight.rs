@@ -98,8 +98,8 @@ impl Shard {
         });
     }
 
-    /// Ends the free that `is_it` selects. `is_done` says whether nothing else remains to be done
-    /// if the free has freed this record.
+    /// Ends the free that `is_it` selects. `is_done` is called with the record that a free has
+    /// released, and says whether the free is complete.
     #[inline]
     pub(in crate::ledger) fn end_free(
         &mut self,

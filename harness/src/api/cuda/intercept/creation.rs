@@ -104,7 +104,7 @@ impl Listener<'_> {
             None => self.place_elsewhere(create, key.value(), &context),
             Some(_) => None,
         };
-        // SAFETY: the call has returned success.
+        // SAFETY: the call that `create` describes was successful.
         let made = unsafe { self.creation(create, key, &context, elsewhere) };
         if let Some(graph) = captured {
             self.report(Event::GraphAllocates { graph, made });
@@ -116,7 +116,7 @@ impl Listener<'_> {
             self.report(Event::Retained { key, count });
         }
         if let Some((from, flags)) = create.copies {
-            // SAFETY: the call has returned success.
+            // SAFETY: the call was successful, so the driver has read its flags.
             let flags = unsafe { flags.read() }.unwrap_or(0);
             self.report(Event::GraphCopied {
                 from: named(Kind::GraphHandle, from),
@@ -187,7 +187,7 @@ impl Listener<'_> {
             At::Host => Place::HOST,
             At::Device(device) => place_of(device),
             At::Properties(properties) => {
-                // SAFETY: the call has returned success.
+                // SAFETY: the call was successful, so the driver has read the properties.
                 let properties = unsafe { properties.read() };
                 properties.map_or(Place::UNKNOWN, graphs::location)
             }
@@ -205,7 +205,7 @@ impl Listener<'_> {
             kind: create.kind,
             layer: Layer::DRIVER,
             place: if is_in_context { current.place } else { place },
-            // SAFETY: the call has returned success.
+            // SAFETY: the call that `create` describes was successful.
             bytes: unsafe { self.bytes(create, key.value(), 0) },
             context: if is_another || is_of_green || create.outlives_context {
                 ContextUid::default()

@@ -120,7 +120,7 @@ impl Scene {
         // is 0.
         unsafe { call.began(&listener, &mut begun) };
         inside();
-        // SAFETY: as for `began`.
+        // SAFETY: the condition above also holds for `ended`.
         unsafe { call.ended(&listener, &begun, error) };
     }
 
