@@ -306,6 +306,11 @@ impl Session {
         let unowned = runs
             .first()
             .map_or(Amount::default(), |run| run.owner_unknown);
+        if let Some(scope) = self.scopes.last()
+            && self.input.facts.rounds <= 1
+        {
+            nested_decisions::leave_out_further_runs(*scope, &runs);
+        }
         drop(runs);
         self.pass_on(&result, &mut report);
         assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
