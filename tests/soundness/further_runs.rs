@@ -1,12 +1,13 @@
 //! A nested check may run its block again. The check around it judges what the program did, so only
-//! the first of these runs counts there.
+//! the first of these runs counts there, and a check that failed fails again in a confirming run.
 
 use std::cell::Cell;
 use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Once, OnceLock};
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
-use gpu_leak_check::{Check, OnLeak, gpu_leak_check};
+use gpu_leak_check::{Check, OnLeak, assert_no_growth, gpu_leak_check};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::Fake;
 
@@ -190,6 +191,71 @@ fn memory_that_a_further_run_of_a_block_replaced_belongs_to_the_test() {
     let test = "forgets_what_its_block_returned_by_another_path";
     let checked = run(&format!("further_runs::{test}"));
     assert_leaked(&checked, test, 8);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn goes_on_after_a_block_failed() {
+    let step = || Check::new("step").run(|| take(80));
+    assert!(catch_unwind(AssertUnwindSafe(step)).is_err());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+#[should_panic(expected = "gpu leak: 1 allocation, 80 B")]
+fn expects_that_a_block_fails() {
+    Check::new("step").run(|| take(80));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn goes_on_after_one_of_several_blocks_failed() {
+    let failed = [false, true].map(|leaks| {
+        let step = || Check::new("step").run(|| _ = leaks.then(|| take(80)));
+        catch_unwind(AssertUnwindSafe(step)).is_err()
+    });
+    assert_eq!(failed, [false, true]);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn goes_on_after_a_block_in_a_block_failed() {
+    let inner = || Check::new("inner").run(|| take(80));
+    let outer = || assert!(catch_unwind(AssertUnwindSafe(inner)).is_err());
+    let outer = || Check::new("outer").run(outer);
+    assert!(catch_unwind(AssertUnwindSafe(outer)).is_err());
+}
+
+#[test]
+fn a_block_whose_failure_is_expected_fails_again_in_a_further_run() {
+    for test in [
+        "goes_on_after_a_block_failed",
+        "expects_that_a_block_fails",
+        "goes_on_after_one_of_several_blocks_failed",
+        "goes_on_after_a_block_in_a_block_failed",
+    ] {
+        let checked = run(&format!("further_runs::{test}"));
+        assert_leaked(&checked, test, 80);
+        assert_eq!(kinds(report(&checked, test)), ["leaked"]);
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn goes_on_after_a_growing_block_failed() {
+    let grows = || assert_no_growth(3, || _ = take(80));
+    assert!(catch_unwind(AssertUnwindSafe(grows)).is_err());
+}
+
+#[test]
+fn rounds_whose_failure_is_expected_fail_again_in_a_further_run() {
+    let test = "goes_on_after_a_growing_block_failed";
+    assert_leaked(&run(&format!("further_runs::{test}")), test, 240);
 }
 
 #[gpu_leak_check]

@@ -56,7 +56,7 @@ pub(super) fn record(
             }
             decisions.extend(records.iter().map(|record| (*record, of_record.clone())));
         }
-        tree::decide(scope, decisions, sums);
+        tree::decide(scope, decisions, sums, failure.is_some());
     }
     tree::forget(scope);
 }

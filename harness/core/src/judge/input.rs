@@ -46,7 +46,7 @@ pub struct CheckInput {
 }
 
 /// The name and the location of a check.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The test's name as libtest prints it, or the name of a block or program.
     pub test: String,

@@ -56,6 +56,8 @@ struct ScopeNode {
     failed_sums: Vec<(Option<FailureId>, FailedSum)>,
     /// The sequence numbers of the records that only further runs of the scope's check left.
     left_again: Vec<u64>,
+    /// Whether the scope's check failed its test.
+    has_failed: bool,
 }
 
 impl ScopeNode {
@@ -227,15 +229,17 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
     }
 }
 
-/// Records what the check of `scope` has decided.
+/// Records what the check of `scope` has decided, and whether it has failed its test.
 pub(crate) fn decide(
     scope: ScopeId,
     records: Vec<(u64, NestedDecision)>,
     sums: Vec<(Option<FailureId>, FailedSum)>,
+    has_failed: bool,
 ) {
     if let Some(node) = locked(&TREE).nodes.get_mut(&scope) {
         node.decisions.extend(records);
         node.failed_sums.extend(sums);
+        node.has_failed = has_failed;
     }
 }
 
@@ -246,6 +250,17 @@ pub(crate) fn left_again(scope: ScopeId, records: Vec<u64>, sums: Vec<FailedSum>
         node.failed_sums
             .extend(sums.into_iter().map(|sum| (None, sum)));
     }
+}
+
+/// Whether the check `subject` failed in a run that the confirming run around `scope` repeats.
+pub(crate) fn has_failed_before(scope: ScopeId, subject: &Subject) -> bool {
+    let tree = locked(&TREE);
+    let mut confirming = tree.around(scope).filter(|(_, node)| node.confirms);
+    confirming.any(|(confirming, _)| {
+        let inside = tree.inside(confirming);
+        let mut inside = inside.iter().filter_map(|scope| tree.nodes.get(scope));
+        inside.any(|node| node.has_failed && node.subject.as_deref() == Some(subject))
+    })
 }
 
 /// Removes the check whose last run was `scope`, because it is no longer needed. A nested check is
