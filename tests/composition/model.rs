@@ -5,9 +5,11 @@
 //! call site in two runs, one of them the last; and blocks that each of three runs left in one
 //! place of one allocator. A tolerance applies to each run separately. With rounds, only an
 //! increase in every round is a finding. A sum that something else may have changed has no owner,
-//! and a check of it is never clean.
+//! and a check of it is never clean. Of the runs of a nested check, the sessions around it count
+//! only the first.
 
 mod comparison;
+mod further_runs;
 mod rounds;
 mod runs;
 
@@ -312,12 +314,14 @@ impl<'a> View<'a> {
     fn add_blocks(&mut self) {
         let runs = self.judged.len();
         let settled: Vec<&Finding> = self.settled_by().flat_map(findings_of).collect();
-        for block in &self.trace.blocks {
-            let Some(run) = self.run_of(block) else {
+        let left_again = self.left_again();
+        for (number, block) in self.trace.blocks.iter().enumerate() {
+            let Some(run) = self.run_of(block).filter(|_| !left_again.contains(&number)) else {
                 continue;
             };
             if let Some(freed) = block.ambiguous {
-                self.is_ambiguous |= (0..runs).any(|run| self.is_in(run, freed));
+                let is_of_run = |run| self.is_in(run, freed) && !self.is_in_further_run(run, freed);
+                self.is_ambiguous |= (0..runs).any(is_of_run);
                 continue;
             }
             let ends: Vec<Tick> = (0..runs).map(|run| self.end(run)).collect();
@@ -411,14 +415,15 @@ impl<'a> View<'a> {
             let mut runs = settled.iter().flat_map(|inner| &inner.runs);
             runs.any(|run| {
                 let run = &self.trace.runs[*run];
-                run.began < at && run.ended.is_none_or(|ended| at < ended)
+                run.began < at && run.ended.is_none_or(|ended| at <= ended)
             })
         };
         let rise = |run| {
             let moves = self.trace.moves.iter();
             let moves = moves.filter(|it| it.sum == sum && self.is_in(run, it.at));
             let moves = moves.filter(|it| !is_settled(it.at));
-            u64::try_from(moves.map(|it| it.bytes).sum::<i64>()).unwrap_or(0)
+            let rise = u64::try_from(moves.map(|it| it.bytes).sum::<i64>()).unwrap_or(0);
+            rise.saturating_sub(self.raised_again(sum, run, |at| !is_settled(at)))
         };
         (0..self.judged.len()).map(rise).collect()
     }
@@ -428,11 +433,13 @@ impl<'a> View<'a> {
         if self.trace.has_neighbour || self.is_mixed {
             return runs.map(|_| 0).collect();
         }
+        let left_again = self.left_again();
         let is_used = |segment: &Reserved, end: Tick| {
             let range = segment.address..segment.address + segment.bytes;
-            self.trace.blocks.iter().any(|block| {
+            let mut blocks = self.trace.blocks.iter().enumerate();
+            blocks.any(|(number, block)| {
                 let is_live = block.made < end && block.freed.is_none_or(|freed| freed > end);
-                range.contains(&block.address) && is_live
+                range.contains(&block.address) && is_live && !left_again.contains(&number)
             })
         };
         let rise = |run| {
@@ -440,6 +447,7 @@ impl<'a> View<'a> {
             let new = segments.filter(|segment| self.is_in(run, segment.at));
             let unused = new.filter(|segment| !is_used(segment, self.end(run)));
             let bytes: u64 = unused.map(|segment| segment.bytes).sum();
+            let bytes = bytes.saturating_sub(self.reserved_again(run));
             match bytes <= self.session.settings.reserved_tolerance {
                 true => 0,
                 false => bytes,

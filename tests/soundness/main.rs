@@ -13,6 +13,7 @@ mod cells;
 mod code;
 mod driver;
 mod excuses;
+mod further_runs;
 mod many;
 mod neighbours;
 mod remains;

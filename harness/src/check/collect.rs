@@ -32,7 +32,9 @@ impl OfRun<'_> {
             .scopes
             .all_handed_over(|scope| self.lineage.has(scope));
         input.handed_over = handed_over;
-        let records = ledger.select(|record| record.sequence >= since);
+        let records = ledger.select(|record| {
+            record.sequence >= since && !self.lineage.was_left_again(record.sequence)
+        });
         let of_others = records
             .iter()
             .map(|record| (record.made.caller.scope, record.sequence))
@@ -84,6 +86,10 @@ impl OfRun<'_> {
                 }
                 _ => self.lineage.has(scope) || (alone && tree::open_scope(scope).is_none()),
             };
+            // What a further run of a nested check did is evidence only for that check.
+            let is_of_further_run = self
+                .lineage
+                .is_in_further_run(ended.map_or(scope, |it| it.made.caller.scope));
             let record = match anomaly {
                 Anomaly::FailedFree(failed) => failed.record.as_ref(),
                 _ => ended,
@@ -95,7 +101,7 @@ impl OfRun<'_> {
             });
             let is_decided = matches!(decision, Some(NestedDecision::Failed(by))
                 if self.failure == Some(*by));
-            is_own && !may_stay && !is_decided
+            is_own && !is_of_further_run && !may_stay && !is_decided
         });
         anomalies.retain(|anomaly| match anomaly {
             Anomaly::Overwritten { by: Some(by), .. } => !is_live(by),
@@ -118,7 +124,7 @@ impl OfRun<'_> {
                 continue;
             };
             let is_own = self.lineage.has(record.made.caller.scope);
-            let is_new = record.sequence >= since;
+            let is_new = record.sequence >= since && !self.lineage.was_left_again(record.sequence);
             if is_own && is_new && record.made.kind == Kind::Block && is_live(&by) {
                 let owner = self.own(&record);
                 input
@@ -229,7 +235,7 @@ pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInsi
     inside.collect()
 }
 
-fn is_live(record: &Record) -> bool {
+pub(super) fn is_live(record: &Record) -> bool {
     let known = ledger::live().get(&record.key());
     known.is_some_and(|known| known.sequence == record.sequence)
 }

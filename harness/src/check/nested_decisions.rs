@@ -1,12 +1,25 @@
 //! Records what a nested check has decided, for the checks around it. Leaks that made the test fail
 //! are not passed on to those checks. An object that the nested check allows to stay may stay in
 //! all of them.
+//!
+//! The checks around a nested check judge it as if its body had run once, because the program did
+//! not ask for the further runs that confirm a finding. What a further run did, tried to free, or
+//! left in addition to the first run is evidence only for the nested check. But a later run may
+//! have freed what the first run left and left something in its place, such as the value that the
+//! body returns. That stands for what the first run left, and belongs to the checks around it.
 
+use std::hash::Hash;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::collect::is_live;
 use super::scopes::open::current;
 use super::scopes::tree::{self, FailureId, NestedDecision};
 use crate::judge::suppressions::Suppression;
-use crate::judge::{CheckResult, FailedSum, LayerName};
-use crate::ledger::ScopeId;
+use crate::judge::{
+    CheckResult, FailedSum, LayerName, LayerUsage, LiveRecord, Ownership, RunInput,
+};
+use crate::ledger::{self, Kind, Layer, Place, Record, ScopeId, StackId};
 use crate::report::check_report::{AllowedBy, Finding};
 
 /// Records the decisions of the check whose last run had this scope, and removes the check from the
@@ -39,11 +52,11 @@ pub(super) fn record(
                 (None, None) => continue,
             };
             if let (NestedDecision::Failed(failure), []) = (&of_record, &records[..]) {
-                sums.push((*failure, failed_sum(finding)));
+                sums.push((Some(*failure), failed_sum(finding)));
             }
             decisions.extend(records.iter().map(|record| (*record, of_record.clone())));
         }
-        tree::decide(scope, decisions, sums);
+        tree::decide(scope, decisions, sums, failure.is_some());
     }
     tree::forget(scope);
 }
@@ -60,4 +73,94 @@ fn failed_sum(finding: &Finding) -> FailedSum {
         allocated: if is_reserve { 0 } else { finding.bytes },
         reserved: if is_reserve { finding.bytes } else { 0 },
     }
+}
+
+/// Withholds from the checks around a nested check what only its further runs have left. `scope` is
+/// that of its last run, and `runs` are its runs, of which all but the first confirm findings.
+pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
+    let (Some(outer), [first, second, ..], Some(last)) = (current(), runs, runs.last()) else {
+        return;
+    };
+    let live: FxHashSet<u64> = last.live.iter().map(|live| live.record.sequence).collect();
+    let freed = own(first).filter(|record| !live.contains(&record.sequence));
+    let left = own(last).filter(|record| record.sequence >= second.began);
+    // The last run left the value that the body returned.
+    let (again, instead) = divide(left.rev().collect(), freed.collect());
+    for record in instead.into_iter().filter(|record| is_live(record)) {
+        ledger::live().between_events(|| ledger::live().meters().adopt(record, outer));
+    }
+    let again = again.iter().map(|record| record.sequence).collect();
+    // The owner of a sum is known only if nothing else could change it.
+    let sums = match runs.iter().any(|run| run.others.may_have_moved_sums()) {
+        true => Vec::new(),
+        false => raised_since(first, last),
+    };
+    tree::left_again(scope, again, sums);
+}
+
+/// Returns the live records at the end of a run for which the check is responsible.
+fn own(run: &RunInput) -> impl DoubleEndedIterator<Item = &Record> {
+    let is_own =
+        |live: &&LiveRecord| !matches!(live.owner, Ownership::HandedOver | Ownership::Another);
+    run.live.iter().filter(is_own).map(|live| &live.record)
+}
+
+/// Divides the records that further runs `left` into those that they left in addition to the first
+/// run and those that replace a record of the first run that was `freed`. Replacements of the same
+/// call site and size are preferred, then those of the same call site. Of several, the first ones
+/// are taken.
+fn divide<'a>(
+    mut left: Vec<&'a Record>,
+    mut freed: Vec<&'a Record>,
+) -> (Vec<&'a Record>, Vec<&'a Record>) {
+    type Key = ((Layer, Place, Kind), Option<(StackId, Option<u64>)>);
+    let class = |it: &Record| (it.made.layer, it.made.place, it.made.kind);
+    let keys: [&dyn Fn(&Record) -> Key; 3] = [
+        &|it| (class(it), Some((it.made.caller.stack, Some(it.made.bytes)))),
+        &|it| (class(it), Some((it.made.caller.stack, None))),
+        &|it| (class(it), None),
+    ];
+    let mut instead = Vec::new();
+    for key in keys {
+        let mut missing = counted(freed.iter().map(|record| key(record)));
+        let mut replaced = FxHashMap::default();
+        let found = left.extract_if(.., |record| {
+            let key = key(record);
+            let is_found = take(&mut missing, &key);
+            *replaced.entry(key).or_default() += usize::from(is_found);
+            is_found
+        });
+        instead.extend(found);
+        freed.retain(|record| !take(&mut replaced, &key(record)));
+    }
+    (left, instead)
+}
+
+fn counted<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> FxHashMap<K, usize> {
+    let mut counts = FxHashMap::default();
+    keys.for_each(|key| *counts.entry(key).or_default() += 1);
+    counts
+}
+
+/// Takes one from the count of `key`. Returns false if there is none.
+fn take<K: Eq + Hash>(counts: &mut FxHashMap<K, usize>, key: &K) -> bool {
+    let count = counts.get_mut(key).filter(|count| **count != 0);
+    count.map(|count| *count -= 1).is_some()
+}
+
+/// Returns by how much each sum rose from the end of one run to the end of a later one.
+fn raised_since(first: &RunInput, last: &RunInput) -> Vec<FailedSum> {
+    let raised = last.end.layers.iter().map(|usage| {
+        let before = first.end.layer(&usage.name, usage.place);
+        let was = |figure: fn(&LayerUsage) -> u64| before.map_or(0, figure);
+        let more = |figure: fn(&LayerUsage) -> u64| figure(usage).saturating_sub(was(figure));
+        FailedSum {
+            layer: usage.name.clone(),
+            place: usage.place,
+            allocated: more(LayerUsage::unreported),
+            reserved: more(|usage| usage.reserved.unwrap_or(0)),
+        }
+    });
+    let raised = raised.filter(|sum| (sum.allocated, sum.reserved) != (0, 0));
+    raised.collect()
 }

@@ -139,7 +139,7 @@ impl Run {
             capture::take_stacks_of_frees(true);
         }
         ledger.between_events(|| {
-            if let Some(outer) = outer {
+            if let Some(outer) = outer.filter(|_| !confirms) {
                 ledger.meters().nest(open.scope(), outer);
             }
             if let Some(layer) = budget.metered() {

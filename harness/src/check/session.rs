@@ -52,7 +52,7 @@ pub(crate) struct Session {
     /// How the body ended.
     end: Option<End>,
     /// Whether this check is nested in a run that only confirms the outer check's findings. If so,
-    /// it leaves its own findings to the outer check.
+    /// it leaves its own findings to the outer check, and fails only if it failed before.
     is_confirming: bool,
     is_filed: bool,
     /// Whether the check began inside another check.
@@ -329,6 +329,11 @@ impl Session {
         let unowned = runs
             .first()
             .map_or(Amount::default(), |run| run.owner_unknown);
+        if let Some(scope) = self.scopes.last()
+            && self.input.facts.rounds <= 1
+        {
+            nested_decisions::leave_out_further_runs(*scope, &runs);
+        }
         drop(runs);
         self.pass_on(&result, &mut report);
         assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
@@ -337,7 +342,8 @@ impl Session {
             false => outcome::weigh(&report, &self.policy, self.input.untraced.as_ref()),
         };
         report.outcome = Some(outcome);
-        let fails = outcome == Outcome::Fail && end.as_expected(self.should_panic) && self.is_filed;
+        let has_failed = outcome == Outcome::Fail || self.fails_again(&report);
+        let fails = has_failed && end.as_expected(self.should_panic) && self.is_filed;
         let failed = fails.then(|| headline(&report));
         let failure = failed.as_ref();
         let failure = failure.and_then(|message| assertion::fails(&report, message, true));
@@ -354,6 +360,15 @@ impl Session {
             outcome,
             failed,
         }
+    }
+
+    /// Whether a check in a confirming run fails because it failed in the run that is repeated. The
+    /// body then ends as before, even if it catches or expects the failure.
+    fn fails_again(&self, report: &Report) -> bool {
+        let subject = &self.input.subject;
+        self.is_confirming
+            && report.status.is_failure()
+            && current().is_some_and(|outer| tree::has_failed_before(outer, subject))
     }
 
     /// Searches for the holders of the leaks, and begins to watch for late frees.

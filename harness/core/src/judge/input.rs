@@ -46,7 +46,7 @@ pub struct CheckInput {
 }
 
 /// The name and the location of a check.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The test's name as libtest prints it, or the name of a block or program.
     pub test: String,
@@ -125,7 +125,8 @@ pub struct RunInput {
     /// The handles and mappings that hold live physical memory.
     #[serde(with = "pairs")]
     pub holdings: BTreeMap<Key, Holding>,
-    /// Sums for which a check inside this one has already failed.
+    /// Sums that are not charged to the run, because a check inside it has already failed for them,
+    /// or because only the further runs of such a check raised them.
     pub failed_inside: Vec<FailedSum>,
     /// Other activity in the process.
     pub others: Others,
@@ -161,7 +162,7 @@ pub struct RunInput {
 }
 
 impl RunInput {
-    /// Returns the sum of the figures of this layer for which checks inside the run have failed.
+    /// Returns the sum of the figures of this layer that are not charged to the run.
     pub(crate) fn failed_for(&self, usage: &LayerUsage, figure: fn(&FailedSum) -> u64) -> u64 {
         let failed = self.failed_inside.iter();
         let failed = failed.filter(|sum| sum.layer == usage.name && sum.place == usage.place);
@@ -270,7 +271,8 @@ impl Others {
     }
 }
 
-/// A sum that rose, and for which a check inside this one has already failed.
+/// A sum that rose, and for which a check inside this one has already failed, or which only the
+/// further runs of such a check raised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedSum {
     /// The layer.

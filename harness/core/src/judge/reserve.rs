@@ -108,18 +108,19 @@ fn risen(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
     if more == 0 {
         return 0;
     }
-    more.saturating_sub(run.failed_for(usage, |sum| sum.reserved))
-        .saturating_sub(explained(usage, run, input, |_| true))
+    more.saturating_sub(explained(usage, run, input, |_| true))
 }
 
-/// Returns how much more is reserved than at the baseline.
+/// Returns how much more is reserved than at the baseline, apart from what is not charged to the
+/// run.
 pub(super) fn more_reserved(usage: &LayerUsage, run: &RunInput) -> u64 {
     if run.is_capturing && matches!(usage.name, LayerName::Pool(_)) {
         return 0;
     }
     let before = run.baseline.layer(&usage.name, usage.place);
     let was = before.and_then(|before| before.reserved).unwrap_or(0);
-    usage.reserved.unwrap_or(0).saturating_sub(was)
+    let more = usage.reserved.unwrap_or(0).saturating_sub(was);
+    more.saturating_sub(run.failed_for(usage, |sum| sum.reserved))
 }
 
 /// Whether any allocator has reserved more than at the baseline.

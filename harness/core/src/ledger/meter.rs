@@ -85,6 +85,24 @@ impl Meters {
         }
     }
 
+    /// From now on, the live `record` of a scope that is not metered for `outer` also counts for
+    /// `outer`, and so does what its scope allocates. The record does not count as an allocation.
+    pub fn adopt(&self, record: &Record, outer: ScopeId) {
+        let _quiet = quiet();
+        let Some(mut running) = self.of(record) else {
+            return;
+        };
+        for meter in &mut running.0 {
+            if let Some((layer, counted)) = &mut meter.budget
+                && *layer == record.made.layer
+                && counted.contains(&outer)
+            {
+                counted.insert(record.made.caller.scope);
+                meter.flow(record).gain(record, record.sequence, false);
+            }
+        }
+    }
+
     /// Ends a scope's meter, if it has one. Resources that the scope leaves still count for its
     /// ancestors until they are freed.
     pub fn end(&self, scope: ScopeId) -> Vec<MeterReading> {

@@ -51,8 +51,13 @@ struct ScopeNode {
     is_earlier_run: bool,
     /// What the scope's check has decided about individual records, by sequence number.
     decisions: Vec<(u64, NestedDecision)>,
-    /// The sums that made the scope's check fail.
-    failed_sums: Vec<(FailureId, FailedSum)>,
+    /// The sums that made the scope's check fail, each with the failure, and the sums that only
+    /// further runs of the check raised.
+    failed_sums: Vec<(Option<FailureId>, FailedSum)>,
+    /// The sequence numbers of the records that only further runs of the scope's check left.
+    left_again: Vec<u64>,
+    /// Whether the scope's check failed its test.
+    has_failed: bool,
 }
 
 impl ScopeNode {
@@ -224,16 +229,38 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
     }
 }
 
-/// Records what the check of `scope` has decided.
+/// Records what the check of `scope` has decided, and whether it has failed its test.
 pub(crate) fn decide(
     scope: ScopeId,
     records: Vec<(u64, NestedDecision)>,
-    sums: Vec<(FailureId, FailedSum)>,
+    sums: Vec<(Option<FailureId>, FailedSum)>,
+    has_failed: bool,
 ) {
     if let Some(node) = locked(&TREE).nodes.get_mut(&scope) {
         node.decisions.extend(records);
         node.failed_sums.extend(sums);
+        node.has_failed = has_failed;
     }
+}
+
+/// Records what only further runs of the check of `scope` have left.
+pub(crate) fn left_again(scope: ScopeId, records: Vec<u64>, sums: Vec<FailedSum>) {
+    if let Some(node) = locked(&TREE).nodes.get_mut(&scope) {
+        node.left_again.extend(records);
+        node.failed_sums
+            .extend(sums.into_iter().map(|sum| (None, sum)));
+    }
+}
+
+/// Whether the check `subject` failed in a run that the confirming run around `scope` repeats.
+pub(crate) fn has_failed_before(scope: ScopeId, subject: &Subject) -> bool {
+    let tree = locked(&TREE);
+    let mut confirming = tree.around(scope).filter(|(_, node)| node.confirms);
+    confirming.any(|(confirming, _)| {
+        let inside = tree.inside(confirming);
+        let mut inside = inside.iter().filter_map(|scope| tree.nodes.get(scope));
+        inside.any(|node| node.has_failed && node.subject.as_deref() == Some(subject))
+    })
 }
 
 /// Removes the check whose last run was `scope`, because it is no longer needed. A nested check is
@@ -302,30 +329,45 @@ pub(crate) struct Lineage {
     of_this_run: usize,
     /// What nested checks have decided, by sequence number.
     decisions: FxHashMap<u64, NestedDecision>,
-    /// The sums that made checks inside this run fail.
-    failed_sums: Vec<(FailureId, FailedSum)>,
+    /// The sums that made checks inside this run fail, and those that only further runs of such
+    /// checks raised.
+    failed_sums: Vec<(Option<FailureId>, FailedSum)>,
+    /// The scopes of further runs of nested checks, with everything inside them.
+    further_runs: FxHashSet<ScopeId>,
+    /// The records that only further runs of nested checks left.
+    left_again: FxHashSet<u64>,
 }
 
 impl Lineage {
     pub(crate) fn of(scope: ScopeId) -> Self {
         let tree = locked(&TREE);
         let mut lineage = Self::default();
-        let mut next = vec![(scope, true)];
-        while let Some((scope, in_this_run)) = next.pop() {
+        let mut next = vec![(scope, true, [false; 2])];
+        while let Some((at, in_this_run, [around, is_further])) = next.pop() {
             // This is the innermost reason, seen from this scope outwards.
-            let reason = tree.around(scope).find_map(|(_, node)| node.reason);
-            lineage.scopes.insert(scope, reason);
-            let Some(node) = tree.nodes.get(&scope) else {
+            let reason = tree.around(at).find_map(|(_, node)| node.reason);
+            lineage.scopes.insert(at, reason);
+            if is_further {
+                lineage.further_runs.insert(at);
+            }
+            let Some(node) = tree.nodes.get(&at) else {
                 continue;
             };
             lineage.decisions.extend(node.decisions.iter().cloned());
+            lineage.left_again.extend(&node.left_again);
             if in_this_run {
                 lineage.of_this_run += 1;
                 lineage.failed_sums.extend(node.failed_sums.iter().cloned());
             }
             next.extend(node.children.iter().map(|child| {
-                let is_earlier = tree.nodes.get(child).is_some_and(|it| it.is_earlier_run);
-                (*child, in_this_run && !is_earlier)
+                let inner = tree.nodes.get(child);
+                let confirms = inner.is_some_and(|it| it.confirms);
+                match inner.is_some_and(|it| it.is_earlier_run) {
+                    // The check that looks compares its own runs itself.
+                    true if at == scope => (*child, false, [false; 2]),
+                    true => (*child, in_this_run, [around, around || confirms]),
+                    false => (*child, in_this_run, [is_further, is_further || confirms]),
+                }
             }));
         }
         lineage
@@ -350,15 +392,26 @@ impl Lineage {
         self.scopes.get(&scope).copied().flatten()
     }
 
+    /// Whether this is the scope of a further run of a nested check, or inside one.
+    pub(crate) fn is_in_further_run(&self, scope: ScopeId) -> bool {
+        self.further_runs.contains(&scope)
+    }
+
+    /// Whether only a further run of a nested check left the record with this sequence number.
+    pub(crate) fn was_left_again(&self, record: u64) -> bool {
+        self.left_again.contains(&record)
+    }
+
     /// Returns what a nested check has decided about the record with this sequence number.
     pub(crate) fn decision(&self, record: u64) -> Option<&NestedDecision> {
         self.decisions.get(&record)
     }
 
-    /// Returns the sums that made a check inside this run fail with `failure`.
+    /// Returns the sums that made a check inside this run fail with `failure`, and those that only
+    /// further runs of nested checks raised.
     pub(crate) fn failed_sums(&self, failure: Option<FailureId>) -> Vec<FailedSum> {
         let failed = self.failed_sums.iter();
-        let failed = failed.filter(|(by, _)| failure == Some(*by));
+        let failed = failed.filter(|(by, _)| by.is_none() || failure == *by);
         failed.map(|(_, sum)| sum.clone()).collect()
     }
 
