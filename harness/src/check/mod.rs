@@ -61,6 +61,7 @@ mod readings;
 mod recording;
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) mod replay;
+mod reserve_peaks;
 mod run;
 mod scopes;
 #[cfg(feature = "holders")]

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use super::reserve_peaks;
 use crate::api::cuda;
 use crate::device::{memory, pools, synchronise};
 use crate::judge::{ContextError, LayerName, LayerUsage, SegmentMap, Usage};
@@ -21,6 +22,7 @@ pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
 /// Frees unused cached memory. The innermost cache comes first, because an allocator's segments may
 /// come from one of the driver's pools.
 pub(crate) fn empty_caches() {
+    reserve_peaks::note();
     for (probe, place) in probes() {
         probe.empty_cache(place);
     }
@@ -78,7 +80,7 @@ pub(crate) fn of_counters(snapshot: &Snapshot, probed: &[String]) -> Usage {
     usage
 }
 
-/// Resets the peaks that [`read_most_reserved`] returns.
+/// Resets the peaks that [`most_reserved`] returns.
 pub(crate) fn restart_most_reserved() {
     if cuda::is_intercepted() {
         pools::restart_most_reserved();
@@ -86,8 +88,8 @@ pub(crate) fn restart_most_reserved() {
 }
 
 /// Reads the peak of each reserve. For an allocator with a probe, only the current reserve is
-/// known, so this must be called before its cache is emptied.
-pub(crate) fn read_most_reserved() -> Usage {
+/// known.
+pub(crate) fn most_reserved() -> Usage {
     let mut usage = read_probed();
     if cuda::is_intercepted() {
         usage.layers.extend(pools::most_reserved());

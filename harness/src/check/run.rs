@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::collect::{OfRun, freed_before, freed_by_stack, freed_inside};
 use super::readings;
+use super::reserve_peaks::ReserveWatch;
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage};
 use super::turn::concurrency::ProcessAtBegin;
@@ -45,6 +46,8 @@ pub(crate) struct Run {
     broken_before: Option<ContextError>,
     watch: Watch<'static>,
     log: Option<PeakLog>,
+    /// Keeps the highest reserves, if they are limited.
+    reserves: Option<ReserveWatch>,
 }
 
 /// A guard: while it exists, all allocations and frees are logged.
@@ -122,15 +125,14 @@ impl Run {
                 ledger.restart_peaks();
             }
         }
-        if budget.max_reserved.is_some() {
-            readings::restart_most_reserved();
-        }
         let others = ProcessAtBegin::now(turn, earlier.0);
         let snapshot = ledger.snapshot(ScopeId::NONE);
         let baseline = readings::read(&snapshot, !others.is_alone(), None);
         let was_capturing = was_capturing || captures::active();
         let segments = readings::segments();
         let open = Open::new(confirms);
+        let reserves = budget.max_reserved;
+        let reserves = reserves.map(|_| ReserveWatch::begin(open.scope()));
         for scope in earlier.0 {
             tree::hand_on(*scope, open.scope());
         }
@@ -164,6 +166,7 @@ impl Run {
                 broken_before: broken.into_iter().next(),
                 watch: ledger.watch(),
                 log: peaks.then(|| PeakLog::begin(open.scope())),
+                reserves,
                 open,
             }
         })
@@ -209,10 +212,8 @@ impl Run {
 
     fn body_ended(&self) -> BodyEnd {
         capture::take_stacks_of_frees(false);
-        let reserved = match self.budget.max_reserved {
-            Some(_) => readings::read_most_reserved(),
-            None => readings::read_probed(),
-        };
+        let reserves = self.reserves.as_ref();
+        let reserved = reserves.map_or_else(readings::read_probed, ReserveWatch::end);
         let ledger = ledger::live();
         ledger.between_events(|| {
             let metered = ledger.meters().end(self.scope());
