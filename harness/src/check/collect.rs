@@ -46,7 +46,7 @@ impl OfRun<'_> {
                 let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
                 is_own.then_some(Ownership::HandedOver)
             } else if self.lineage.has(scope) {
-                self.own(&record)
+                Some(self.own(&record))
             } else if !strangers.contains(&record.sequence) {
                 let counts = !input.others.may_have_moved_sums();
                 counts.then_some(Ownership::Another)
@@ -121,25 +121,25 @@ impl OfRun<'_> {
             let is_new = record.sequence >= since;
             if is_own && is_new && record.made.kind == Kind::Block && is_live(&by) {
                 let owner = self.own(&record);
-                input
-                    .live
-                    .extend(owner.map(|owner| LiveRecord { record, owner }));
+                input.live.push(LiveRecord { record, owner });
             }
         }
     }
 
-    /// Returns the owner of a record that the run's own threads created; `None` if a nested check
-    /// has already failed because of this record.
-    fn own(&self, record: &Record) -> Option<Ownership> {
+    /// Returns the owner of a record that the run's own threads created. If a nested check has
+    /// already failed because of this record, that check owns it.
+    fn own(&self, record: &Record) -> Ownership {
         match self.lineage.decision(record.sequence) {
-            Some(NestedDecision::Failed(by)) if self.failure == Some(*by) => return None,
-            Some(NestedDecision::Allowed(by)) => return Some(Ownership::Allowed(by.clone())),
+            Some(NestedDecision::Failed(by)) if self.failure == Some(*by) => {
+                return Ownership::Another;
+            }
+            Some(NestedDecision::Allowed(by)) => return Ownership::Allowed(by.clone()),
             Some(NestedDecision::Failed(_)) | None => {}
         }
-        Some(match self.lineage.reason(record.made.caller.scope) {
+        match self.lineage.reason(record.made.caller.scope) {
             Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),
             None => Ownership::Session,
-        })
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashSet;
 
 use super::collect::{OfRun, freed_before, freed_by_stack, freed_inside};
-use super::readings;
+use super::readings::{self, Baseline};
 use super::reserve_peaks::ReserveWatch;
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage};
@@ -41,7 +41,7 @@ pub(crate) struct Run {
     mark: Mark,
     /// Whether a stream was being captured when the run began.
     was_capturing: bool,
-    baseline: Usage,
+    baseline: Baseline,
     segments: SegmentMap,
     broken_before: Option<ContextError>,
     watch: Watch<'static>,
@@ -127,7 +127,9 @@ impl Run {
         }
         let others = ProcessAtBegin::now(turn, earlier.0);
         let snapshot = ledger.snapshot(ScopeId::NONE);
-        let baseline = readings::read(&snapshot, !others.is_alone(), None);
+        let at = ledger.now();
+        let usage = readings::read(&snapshot, !others.is_alone(), None);
+        let baseline = Baseline { usage, at };
         let was_capturing = was_capturing || captures::active();
         let segments = readings::segments();
         let open = Open::new(confirms);
@@ -219,7 +221,9 @@ impl Run {
             let metered = ledger.meters().end(self.scope());
             BodyEnd {
                 at: ledger.now(),
-                over_budget: self.budget.exceeded(metered, &self.baseline, &reserved),
+                over_budget: self
+                    .budget
+                    .exceeded(metered, &self.baseline.usage, &reserved),
                 reserved,
             }
         })
@@ -266,9 +270,9 @@ impl Run {
             ended: body.at,
             as_expected: end.as_expected,
             // Without events, only the figures of a probe can differ.
-            saw_events: ledger.now() != self.began || usage.layers != self.baseline.layers,
+            saw_events: ledger.now() != self.began || usage.layers != self.baseline.usage.layers,
             is_capturing: self.was_capturing || captures::active(),
-            baseline: self.baseline.clone(),
+            baseline: self.baseline.usage.clone(),
             end: usage,
             over_budget: body.over_budget.clone(),
             probed: readings::probed(),
