@@ -254,3 +254,25 @@ impl Probe for Cache {
         self.reserved.store(0, Ordering::Relaxed);
     }
 }
+
+/// An allocator that reports every block by the requested size, and rounds the sizes up.
+pub(super) static ROUNDING: Sum = Sum::new("rounding", "rounding:0", true);
+gpu_leak_check::probe!(&ROUNDING);
+static ROUNDED: Source = Source::new("rounding", OWN_SOURCES);
+
+const fn rounded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(256)
+}
+
+/// Allocates a block of [`ROUNDING`].
+pub(super) fn take_rounded(bytes: u64) -> u64 {
+    let address = fresh(bytes);
+    ROUNDING.take(rounded(bytes));
+    ROUNDED.allocated(Place::named(ROUNDING.place), address, bytes);
+    address
+}
+
+pub(super) fn give_back_rounded(address: u64, bytes: u64) {
+    ROUNDED.freed(address);
+    ROUNDING.give_back(rounded(bytes));
+}
