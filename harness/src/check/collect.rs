@@ -143,8 +143,10 @@ impl OfRun<'_> {
     }
 }
 
-/// Returns the earlier frees of the addresses that failed frees referred to.
-pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
+/// Returns the earlier frees of the addresses that failed frees referred to, among the records that
+/// were created since the event with this number. Of a record of an earlier check, it is not known
+/// whether another one followed at its address.
+pub(super) fn freed_before(anomalies: &[Anomaly], since: u64) -> Vec<Freed> {
     let failed: FxHashSet<_> = (anomalies.iter())
         .filter_map(|anomaly| match anomaly {
             Anomaly::FailedFree(failed) if failed.record.is_none() => Some(failed.key),
@@ -154,7 +156,8 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
     if failed.is_empty() {
         return Vec::new();
     }
-    let is_meant = |record: &Record| failed.iter().any(|key| record.is_at(*key));
+    let is_meant =
+        |record: &Record| record.sequence >= since && failed.iter().any(|key| record.is_at(*key));
     let frees = ledger::live().free_log.frees(is_meant).into_iter();
     let freed = frees.map(|free| Freed {
         record: free.record,

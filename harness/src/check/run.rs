@@ -329,7 +329,7 @@ impl Run {
                 input.allocations.insert(stack, count);
             }
         }
-        input.freed_before = freed_before(&input.anomalies);
+        input.freed_before = freed_before(&input.anomalies, self.began);
         if !input.live.is_empty() {
             input.freed_of_run = freed_by_stack(self.scope(), lineage.has_no_children());
             input.freed_inside = freed_inside(self.scope(), &input.live);
