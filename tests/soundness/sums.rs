@@ -1,7 +1,9 @@
 //! Allocators with a probe for the sum. They report some of their blocks, or none.
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
-use gpu_leak_check::{Check, gpu_leak_check, hand_over};
+use gpu_leak_check::{
+    Check, Place, gpu_leak_check, hand_over, max_memory_allocated, memory_allocated,
+};
 
 use super::allocators::{Block, PARTLY, SILENT, borrow_reported, lose_reported, take_rounded};
 use super::{GIB, assert_leaked, assert_verdict, bytes, report, run, run_suite};
@@ -161,4 +163,28 @@ fn the_rounding_of_a_block_is_no_leak_no_matter_who_owns_the_block() {
     assert_leaked(&checked, "b_leaks", 100);
     let beside = report(&checked, "a_clean");
     assert_eq!(beside.status, CheckStatus::Clean, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn reads_the_peak_of_rounded_blocks() {
+    let place = Place::named("rounding:0");
+    let before = memory_allocated(place);
+    (0..4).for_each(|_| _ = take_rounded(10));
+    assert_eq!(memory_allocated(place), before + 4 * 256);
+    assert_eq!(max_memory_allocated(place), before + 4 * 256);
+}
+
+#[test]
+fn no_peak_is_lower_than_what_a_probe_reads() {
+    let test = "reads_the_peak_of_rounded_blocks";
+    let checked = run(&format!("sums::{test}"));
+    assert_leaked(&checked, test, 40);
+    let tables = report(&checked, test).devices.iter();
+    let peaks = tables.flat_map(|table| &table.rows).filter_map(|row| {
+        let peak = row.peak.filter(|_| row.layer == "allocator:rounding")?;
+        Some((row.baseline, row.after, peak))
+    });
+    assert_eq!(peaks.collect::<Vec<_>>(), [(0, 1024, 1024)]);
 }

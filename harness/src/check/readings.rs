@@ -163,7 +163,9 @@ fn layer(probe: &dyn Probe, place: Place, baseline: Option<&Baseline>) -> LayerU
     let counted = (counted.peak != 0).then_some(counted);
     let mut usage = LayerUsage {
         allocated,
-        peak: counted.map(|counted| counted.peak),
+        // The peak of the reported blocks may be lower, because the probe counts what the allocator
+        // adds to them.
+        peak: counted.map(|counted| counted.peak.max(allocated)),
         reserved: Some(probe.reserved(place)),
         reported: counted.map(|counted| counted.live),
         ..LayerUsage::new(LayerName::Probe(layer), place)
