@@ -208,3 +208,71 @@ impl Probe for Pool {
 
     fn empty_cache(&self, _: Place) {}
 }
+
+/// An allocator that keeps freed memory until its cache is emptied.
+pub(super) struct Cache {
+    reserved: AtomicU64,
+}
+
+pub(super) static CACHE: Cache = Cache {
+    reserved: AtomicU64::new(0),
+};
+gpu_leak_check::probe!(&CACHE);
+
+impl Cache {
+    /// Allocates and frees a block, which stays in the cache.
+    pub(super) fn borrow(&self, bytes: u64) {
+        self.reserved.fetch_max(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Probe for Cache {
+    fn name(&self) -> &'static str {
+        "cache"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        match self.reserved.load(Ordering::Relaxed) {
+            0 => Vec::new(),
+            _ => vec![Place::named("cache:0")],
+        }
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        Vec::new()
+    }
+
+    fn empty_cache(&self, _: Place) {
+        self.reserved.store(0, Ordering::Relaxed);
+    }
+}
+
+/// An allocator that reports every block by the requested size, and rounds the sizes up.
+pub(super) static ROUNDING: Sum = Sum::new("rounding", "rounding:0", true);
+gpu_leak_check::probe!(&ROUNDING);
+static ROUNDED: Source = Source::new("rounding", OWN_SOURCES);
+
+const fn rounded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(256)
+}
+
+/// Allocates a block of [`ROUNDING`].
+pub(super) fn take_rounded(bytes: u64) -> u64 {
+    let address = fresh(bytes);
+    ROUNDING.take(rounded(bytes));
+    ROUNDED.allocated(Place::named(ROUNDING.place), address, bytes);
+    address
+}
+
+pub(super) fn give_back_rounded(address: u64, bytes: u64) {
+    ROUNDED.freed(address);
+    ROUNDING.give_back(rounded(bytes));
+}

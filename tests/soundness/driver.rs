@@ -98,3 +98,9 @@ pub(super) fn free_to_the_pool(pointer: Pointer) {
     // SAFETY: the caller allocated the memory on the null stream and no longer uses it.
     unsafe { result::free_async(pointer, result::stream::null()) }.expect("a free");
 }
+
+/// Waits for the device, at which point the pool releases its unused memory.
+pub(super) fn wait() {
+    // SAFETY: a context is current, and the null stream always exists.
+    unsafe { result::stream::synchronize(result::stream::null()) }.expect("the null stream");
+}

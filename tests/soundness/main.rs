@@ -9,6 +9,7 @@
 mod addresses;
 mod allocators;
 mod blocks;
+mod budgets;
 mod cells;
 mod code;
 mod driver;

@@ -1,9 +1,11 @@
 //! Allocators with a probe for the sum. They report some of their blocks, or none.
 
-use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::{
+    Check, Place, gpu_leak_check, hand_over, max_memory_allocated, memory_allocated,
+};
 
-use super::allocators::{Block, PARTLY, SILENT, borrow_reported, lose_reported};
+use super::allocators::{Block, PARTLY, SILENT, borrow_reported, lose_reported, take_rounded};
 use super::{GIB, assert_leaked, assert_verdict, bytes, report, run, run_suite};
 
 #[gpu_leak_check]
@@ -101,4 +103,88 @@ fn a_sum_is_judged_if_nobody_else_ran() {
         checked.story()
     );
     run("sums::borrows_a_sum").assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn hands_over_a_rounded_block() {
+    hand_over(take_rounded(100));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn calls_a_check_that_loses_a_rounded_block() {
+    Check::new("loses").run(|| take_rounded(10));
+}
+
+/// Two checked tests at the same time. One of them leaks while the other one has a block.
+mod rounded_beside_each_other {
+    use std::sync::Barrier;
+
+    use super::super::allocators::give_back_rounded;
+    use super::{gpu_leak_check, take_rounded};
+
+    static HAS_A_BLOCK: Barrier = Barrier::new(2);
+    static HAS_LEAKED: Barrier = Barrier::new(2);
+    static IS_OVER: Barrier = Barrier::new(2);
+
+    #[gpu_leak_check(parallel, confirm = false)]
+    #[ignore = "one of two"]
+    #[test]
+    fn a_clean() {
+        let block = take_rounded(100);
+        HAS_A_BLOCK.wait();
+        HAS_LEAKED.wait();
+        give_back_rounded(block, 100);
+        IS_OVER.wait();
+    }
+
+    #[gpu_leak_check(parallel, confirm = false)]
+    #[ignore = "leaks on purpose"]
+    #[test]
+    fn b_leaks() {
+        HAS_A_BLOCK.wait();
+        take_rounded(100);
+        HAS_LEAKED.wait();
+        IS_OVER.wait();
+    }
+}
+
+#[test]
+fn the_rounding_of_a_block_is_no_leak_no_matter_who_owns_the_block() {
+    run("sums::hands_over_a_rounded_block").assert_clean();
+    let checked = run("sums::calls_a_check_that_loses_a_rounded_block");
+    assert_leaked(&checked, "loses", 10);
+    let around = report(&checked, "calls_a_check_that_loses_a_rounded_block");
+    assert_eq!(around.findings, [], "{}", checked.story());
+    let checked = run_suite("sums::rounded_beside_each_other", 2);
+    assert_leaked(&checked, "b_leaks", 100);
+    let beside = report(&checked, "a_clean");
+    assert_eq!(beside.status, CheckStatus::Clean, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn reads_the_peak_of_rounded_blocks() {
+    let place = Place::named("rounding:0");
+    let before = memory_allocated(place);
+    (0..4).for_each(|_| _ = take_rounded(10));
+    assert_eq!(memory_allocated(place), before + 4 * 256);
+    assert_eq!(max_memory_allocated(place), before + 4 * 256);
+}
+
+#[test]
+fn no_peak_is_lower_than_what_a_probe_reads() {
+    let test = "reads_the_peak_of_rounded_blocks";
+    let checked = run(&format!("sums::{test}"));
+    assert_leaked(&checked, test, 40);
+    let tables = report(&checked, test).devices.iter();
+    let peaks = tables.flat_map(|table| &table.rows).filter_map(|row| {
+        let peak = row.peak.filter(|_| row.layer == "allocator:rounding")?;
+        Some((row.baseline, row.after, peak))
+    });
+    assert_eq!(peaks.collect::<Vec<_>>(), [(0, 1024, 1024)]);
 }

@@ -8,6 +8,7 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Place};
 use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 
 use super::allocators::POOL;
@@ -389,4 +390,67 @@ fn memory_that_the_next_run_frees_is_not_called_made_once() {
         says_when.iter().any(|words| reported.contains(words)),
         "{reported}"
     );
+}
+
+/// A test leaks memory, which an unchecked test frees, and a third test frees memory at the same
+/// address twice.
+mod an_address_of_an_earlier_test {
+    use std::sync::Mutex;
+
+    use super::{Pointer, context, free, free_in_vain, gpu_leak_check, take};
+
+    static EARLIER: Mutex<Option<Pointer>> = Mutex::new(None);
+
+    fn earlier() -> Pointer {
+        EARLIER
+            .lock()
+            .expect("no panic")
+            .expect("the first test ran")
+    }
+
+    #[gpu_leak_check(confirm = false)]
+    #[ignore = "leaks on purpose"]
+    #[test]
+    fn a_leaks() {
+        context();
+        *EARLIER.lock().expect("no panic") = Some(take(13));
+    }
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn b_frees_the_leak() {
+        context();
+        free(earlier());
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "frees twice on purpose"]
+    #[test]
+    fn c_frees_twice() {
+        context();
+        let pointer = take(50);
+        assert_eq!(
+            pointer,
+            earlier(),
+            "the stand-in hands the address out again"
+        );
+        free(pointer);
+        free_in_vain(pointer);
+    }
+}
+
+#[test]
+fn a_second_free_is_not_explained_by_an_earlier_test() {
+    let fake = Fake::new();
+    let run = Run::of_all("words::an_address_of_an_earlier_test", 1);
+    let run = fake
+        .env()
+        .into_iter()
+        .fold(run, |run, (name, value)| run.env(name, value));
+    let checked = checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "5ms"));
+    let failed = CheckStatus::Found(FindingKind::FailedFree);
+    let report = assert_verdict(&checked, "c_frees_twice", failed);
+    let notes = report.findings[0].notes.join("\n");
+    assert!(notes.contains(": 50 B of"), "{notes}\n{}", checked.story());
+    assert!(!notes.contains(": 13 B of"), "{notes}\n{}", checked.story());
 }

@@ -48,7 +48,7 @@ impl OfRun<'_> {
                 let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
                 is_own.then_some(Ownership::HandedOver)
             } else if self.lineage.has(scope) {
-                self.own(&record)
+                Some(self.own(&record))
             } else if !strangers.contains(&record.sequence) {
                 let counts = !input.others.may_have_moved_sums();
                 counts.then_some(Ownership::Another)
@@ -127,30 +127,32 @@ impl OfRun<'_> {
             let is_new = record.sequence >= since && !self.lineage.was_left_again(record.sequence);
             if is_own && is_new && record.made.kind == Kind::Block && is_live(&by) {
                 let owner = self.own(&record);
-                input
-                    .live
-                    .extend(owner.map(|owner| LiveRecord { record, owner }));
+                input.live.push(LiveRecord { record, owner });
             }
         }
     }
 
-    /// Returns the owner of a record that the run's own threads created; `None` if a nested check
-    /// has already failed because of this record.
-    fn own(&self, record: &Record) -> Option<Ownership> {
+    /// Returns the owner of a record that the run's own threads created. If a nested check has
+    /// already failed because of this record, that check owns it.
+    fn own(&self, record: &Record) -> Ownership {
         match self.lineage.decision(record.sequence) {
-            Some(NestedDecision::Failed(by)) if self.failure == Some(*by) => return None,
-            Some(NestedDecision::Allowed(by)) => return Some(Ownership::Allowed(by.clone())),
+            Some(NestedDecision::Failed(by)) if self.failure == Some(*by) => {
+                return Ownership::Another;
+            }
+            Some(NestedDecision::Allowed(by)) => return Ownership::Allowed(by.clone()),
             Some(NestedDecision::Failed(_)) | None => {}
         }
-        Some(match self.lineage.reason(record.made.caller.scope) {
+        match self.lineage.reason(record.made.caller.scope) {
             Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),
             None => Ownership::Session,
-        })
+        }
     }
 }
 
-/// Returns the earlier frees of the addresses that failed frees referred to.
-pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
+/// Returns the earlier frees of the addresses that failed frees referred to, among the records that
+/// were created since the event with this number. Of a record of an earlier check, it is not known
+/// whether another one followed at its address.
+pub(super) fn freed_before(anomalies: &[Anomaly], since: u64) -> Vec<Freed> {
     let failed: FxHashSet<_> = (anomalies.iter())
         .filter_map(|anomaly| match anomaly {
             Anomaly::FailedFree(failed) if failed.record.is_none() => Some(failed.key),
@@ -160,7 +162,8 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
     if failed.is_empty() {
         return Vec::new();
     }
-    let is_meant = |record: &Record| failed.iter().any(|key| record.is_at(*key));
+    let is_meant =
+        |record: &Record| record.sequence >= since && failed.iter().any(|key| record.is_at(*key));
     let frees = ledger::live().free_log.frees(is_meant).into_iter();
     let freed = frees.map(|free| Freed {
         record: free.record,

@@ -63,9 +63,13 @@ pub fn memory_reserved(place: Place) -> u64 {
     inside + beside_probes(place) + cached
 }
 
-/// Returns the peak of the bytes allocated at `place` since the check began. These are the bytes
+/// Returns the peak of the bytes allocated at `place` since the check began. If checks are nested,
+/// this is the outermost one; if checks run at the same time, the first of them. These are the bytes
 /// allocated by allocators with a [`Probe`](crate::probe::Probe) or, if there are none, by the
 /// driver.
+///
+/// A probe knows only the current figure, so the peak of its allocator is that of the reported
+/// blocks, by the sizes that were requested, or the current figure, if that is higher.
 ///
 /// ```
 /// use gpu_leak_check::{Place, max_memory_allocated};

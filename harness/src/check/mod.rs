@@ -57,6 +57,7 @@ mod readings;
 mod recording;
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) mod replay;
+mod reserve_peaks;
 mod run;
 mod scopes;
 mod session;

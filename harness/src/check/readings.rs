@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
+use super::reserve_peaks;
 use crate::api::cuda;
 use crate::device::{memory, pools, synchronise};
-use crate::judge::{ContextError, LayerName, LayerUsage, SegmentMap, Usage};
-use crate::ledger::{self, Layer, Place, ScopeId, Snapshot, UsageKey};
+use crate::judge::{ContextError, LayerName, LayerUsage, SegmentMap, Usage, rounding};
+use crate::ledger::{self, Layer, Place, Record, ScopeId, Snapshot, UsageKey};
 use crate::probe::{self, Probe};
 
 /// Waits for the work that `scope` may have on the devices.
@@ -21,6 +22,7 @@ pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
 /// Frees unused cached memory. The innermost cache comes first, because an allocator's segments may
 /// come from one of the driver's pools.
 pub(crate) fn empty_caches() {
+    reserve_peaks::note();
     for (probe, place) in probes() {
         probe.empty_cache(place);
     }
@@ -37,14 +39,21 @@ fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
     })
 }
 
+/// All usage before the body of a run, and the number of the ledger's next event when it was read.
+#[derive(Debug)]
+pub(crate) struct Baseline {
+    pub(crate) usage: Usage,
+    pub(crate) at: u64,
+}
+
 /// Returns all figures: those in a snapshot of the ledger, and readings of everything else.
 /// `beside_others` says whether other checks may be active in this process; `baseline` is the
 /// baseline of the run, if the run is over.
-pub(crate) fn read(snapshot: &Snapshot, beside_others: bool, baseline: Option<&Usage>) -> Usage {
+pub(crate) fn read(snapshot: &Snapshot, beside_others: bool, baseline: Option<&Baseline>) -> Usage {
     let mut usage = of_counters(snapshot, &probed());
     let layers = probes().map(|(probe, place)| match beside_others {
         true => layer_in_motion(probe, place, baseline),
-        false => layer(probe, place),
+        false => layer(probe, place, baseline),
     });
     usage.layers.extend(layers);
     // If the driver's calls are not intercepted, it is unknown which contexts have to be
@@ -78,7 +87,7 @@ pub(crate) fn of_counters(snapshot: &Snapshot, probed: &[String]) -> Usage {
     usage
 }
 
-/// Resets the peaks that [`read_most_reserved`] returns.
+/// Resets the peaks that [`most_reserved`] returns.
 pub(crate) fn restart_most_reserved() {
     if cuda::is_intercepted() {
         pools::restart_most_reserved();
@@ -86,8 +95,8 @@ pub(crate) fn restart_most_reserved() {
 }
 
 /// Reads the peak of each reserve. For an allocator with a probe, only the current reserve is
-/// known, so this must be called before its cache is emptied.
-pub(crate) fn read_most_reserved() -> Usage {
+/// known.
+pub(crate) fn most_reserved() -> Usage {
     let mut usage = read_probed();
     if cuda::is_intercepted() {
         usage.layers.extend(pools::most_reserved());
@@ -98,7 +107,9 @@ pub(crate) fn read_most_reserved() -> Usage {
 /// Reads the current usage of the allocators with a probe, without calling the driver.
 pub(crate) fn read_probed() -> Usage {
     Usage {
-        layers: probes().map(|(probe, place)| layer(probe, place)).collect(),
+        layers: probes()
+            .map(|(probe, place)| layer(probe, place, None))
+            .collect(),
         ..Usage::default()
     }
 }
@@ -113,22 +124,21 @@ const READINGS: usize = 16;
 /// out, and are reported as freed before they can be handed out again. So the sum may be too large
 /// for a moment, but is never too small. Of several readings, the one with the least unreported
 /// memory is closest to the truth, and the differences between readings show how much is in motion.
-fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Usage>) -> LayerUsage {
-    let mut least = layer(probe, place);
-    let was = baseline.and_then(|baseline| baseline.layer(&least.name, place));
-    let expected = was.map_or(0, LayerUsage::unreported);
+fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Baseline>) -> LayerUsage {
+    let mut least = layer(probe, place, baseline);
+    let expected = unreported_at(baseline, &least);
     let mut most_unreported = least.unreported();
     for reading in 1..2 * READINGS {
-        if least.reported.is_none() || least.unreported() <= expected {
+        if least.reported.is_none() || least.unexplained() <= expected {
             break;
         }
         match reading < READINGS {
             true => thread::yield_now(),
             false => thread::sleep(Duration::from_millis(1)),
         }
-        let now = layer(probe, place);
+        let now = layer(probe, place, baseline);
         most_unreported = most_unreported.max(now.unreported());
-        if now.unreported() < least.unreported() {
+        if now.unexplained() < least.unexplained() {
             least = now;
         }
     }
@@ -136,7 +146,13 @@ fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Usage>) ->
     least
 }
 
-fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {
+/// Returns how much of the memory of this allocator was unreported at the baseline.
+fn unreported_at(baseline: Option<&Baseline>, usage: &LayerUsage) -> u64 {
+    let was = baseline.and_then(|baseline| baseline.usage.layer(&usage.name, usage.place));
+    was.map_or(0, LayerUsage::unreported)
+}
+
+fn layer(probe: &dyn Probe, place: Place, baseline: Option<&Baseline>) -> LayerUsage {
     let layer = Layer::allocator(probe.name());
     let counted = || ledger::live().bytes(layer, place);
     let before = counted();
@@ -145,13 +161,26 @@ fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {
     // Blocks that were reported as freed in the meantime may already be missing from the sum.
     counted.live = counted.live.min(before.live);
     let counted = (counted.peak != 0).then_some(counted);
-    LayerUsage {
+    let mut usage = LayerUsage {
         allocated,
-        peak: counted.map(|counted| counted.peak),
+        // The peak of the reported blocks may be lower, because the probe counts what the allocator
+        // adds to them.
+        peak: counted.map(|counted| counted.peak.max(allocated)),
         reserved: Some(probe.reserved(place)),
         reported: counted.map(|counted| counted.live),
         ..LayerUsage::new(LayerName::Probe(layer), place)
+    };
+    if let Some(&Baseline { at, .. }) = baseline
+        && usage.reported.is_some()
+        && usage.unreported() > unreported_at(baseline, &usage)
+    {
+        let is_new = |Record { sequence, made }: &Record| {
+            *sequence >= at && (made.layer, made.place) == (layer, place)
+        };
+        let new = ledger::live().select(is_new).into_iter();
+        usage.rounding = rounding(new.map(|record| record.made.bytes));
     }
+    usage
 }
 
 /// Returns the names of the allocators that have a probe.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashSet;
 
 use super::collect::{OfRun, freed_before, freed_by_stack, freed_inside};
-use super::readings;
+use super::readings::{self, Baseline};
+use super::reserve_peaks::ReserveWatch;
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage};
 use super::turn::concurrency::ProcessAtBegin;
@@ -39,11 +40,13 @@ pub(crate) struct Run {
     mark: Mark,
     /// Whether a stream was being captured when the run began.
     was_capturing: bool,
-    baseline: Usage,
+    baseline: Baseline,
     segments: SegmentMap,
     broken_before: Option<ContextError>,
     watch: Watch<'static>,
     log: Option<PeakLog>,
+    /// Keeps the highest reserves, if they are limited.
+    reserves: Option<ReserveWatch>,
 }
 
 /// A guard: while it exists, all allocations and frees are logged.
@@ -121,15 +124,16 @@ impl Run {
                 ledger.restart_peaks();
             }
         }
-        if budget.max_reserved.is_some() {
-            readings::restart_most_reserved();
-        }
         let others = ProcessAtBegin::now(turn, earlier.0);
         let snapshot = ledger.snapshot(ScopeId::NONE);
-        let baseline = readings::read(&snapshot, !others.is_alone(), None);
+        let at = ledger.now();
+        let usage = readings::read(&snapshot, !others.is_alone(), None);
+        let baseline = Baseline { usage, at };
         let was_capturing = was_capturing || captures::active();
         let segments = readings::segments();
         let open = Open::new(confirms);
+        let reserves = budget.max_reserved;
+        let reserves = reserves.map(|_| ReserveWatch::begin(open.scope()));
         for scope in earlier.0 {
             tree::hand_on(*scope, open.scope());
         }
@@ -163,6 +167,7 @@ impl Run {
                 broken_before: broken.into_iter().next(),
                 watch: ledger.watch(),
                 log: peaks.then(|| PeakLog::begin(open.scope())),
+                reserves,
                 open,
             }
         })
@@ -208,16 +213,16 @@ impl Run {
 
     fn body_ended(&self) -> BodyEnd {
         capture::take_stacks_of_frees(false);
-        let reserved = match self.budget.max_reserved {
-            Some(_) => readings::read_most_reserved(),
-            None => readings::read_probed(),
-        };
+        let reserves = self.reserves.as_ref();
+        let reserved = reserves.map_or_else(readings::read_probed, ReserveWatch::end);
         let ledger = ledger::live();
         ledger.between_events(|| {
             let metered = ledger.meters().end(self.scope());
             BodyEnd {
                 at: ledger.now(),
-                over_budget: self.budget.exceeded(metered, &self.baseline, &reserved),
+                over_budget: self
+                    .budget
+                    .exceeded(metered, &self.baseline.usage, &reserved),
                 reserved,
             }
         })
@@ -264,9 +269,9 @@ impl Run {
             ended: body.at,
             as_expected: end.as_expected,
             // Without events, only the figures of a probe can differ.
-            saw_events: ledger.now() != self.began || usage.layers != self.baseline.layers,
+            saw_events: ledger.now() != self.began || usage.layers != self.baseline.usage.layers,
             is_capturing: self.was_capturing || captures::active(),
-            baseline: self.baseline.clone(),
+            baseline: self.baseline.usage.clone(),
             end: usage,
             over_budget: body.over_budget.clone(),
             probed: readings::probed(),
@@ -323,7 +328,7 @@ impl Run {
                 input.allocations.insert(stack, count);
             }
         }
-        input.freed_before = freed_before(&input.anomalies);
+        input.freed_before = freed_before(&input.anomalies, self.began);
         if !input.live.is_empty() {
             input.freed_of_run = freed_by_stack(self.scope(), lineage.has_no_children());
             input.freed_inside = freed_inside(self.scope(), &input.live);

@@ -41,11 +41,12 @@ pub(crate) fn shared(input: &CheckInput) -> impl Iterator<Item = String> {
     let shared = exceeded(input).into_iter();
     let shared = shared.filter(move |over| is_shared(over, input));
     shared.map(|over| {
+        let pool = over.pool.map(|pool| pool.to_string());
         format!(
             "up to {} more reserved by {} on {} than before the test, above the budget of {}: not \
              judged, because something outside this check may have reserved it",
             exact_size(over.reached),
-            over.layer,
+            pool.unwrap_or_else(|| over.layer.to_string()),
             over.place,
             exact_size(over.allowed),
         )

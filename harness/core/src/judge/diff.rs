@@ -108,18 +108,34 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
             groups.add_ended(at, sites.key(&input.names, class, record), record, ended_by);
         }
     }
+    let live: Vec<_> = runs.iter().map(live_by_stack).collect();
     Diff {
-        groups: groups.finish(&input.names),
+        groups: groups.finish(&input.names, &live),
         allowed: allowed
             .into_values()
             .flat_map(|(by, groups)| {
                 let with_reason = move |group| (by.clone(), group);
-                groups.finish(&input.names).into_iter().map(with_reason)
+                groups
+                    .finish(&input.names, &live)
+                    .into_iter()
+                    .map(with_reason)
             })
             .collect(),
-        freed_by_shutdown: freed_by_shutdown.finish(&input.names),
+        freed_by_shutdown: freed_by_shutdown.finish(&input.names, &live),
         missing_probes,
     }
+}
+
+/// Returns how many resources each backtrace created in a run that are live at its end, no matter
+/// who owns them.
+fn live_by_stack(run: &RunInput) -> FxHashMap<StackId, u64> {
+    let mut live = FxHashMap::default();
+    for LiveRecord { record, .. } in &run.live {
+        if record.sequence >= run.began {
+            *live.entry(record.made.caller.stack).or_default() += 1;
+        }
+    }
+    live
 }
 
 /// Whether a record is judged individually. A record that a probed allocator claims is judged as
@@ -238,7 +254,7 @@ impl<'a> Groups<'a> {
         group.or_insert_with(|| Group::new(key, runs))
     }
 
-    fn finish(self, names: &NameTable) -> Vec<Group> {
+    fn finish(self, names: &NameTable, live: &[FxHashMap<StackId, u64>]) -> Vec<Group> {
         let mut groups: Vec<Group> = self.by_key.into_values().collect();
         groups.sort_unstable_by_key(|group| group.key);
         for group in &mut groups {
@@ -249,6 +265,8 @@ impl<'a> Groups<'a> {
                 let counted = group.stacks.iter();
                 let counted: u64 = counted.filter_map(|it| run.allocations.get(it)).sum();
                 group.allocated[at] = counted.max(group.left[at].amount.count);
+                let live = group.stacks.iter().filter_map(|it| live[at].get(it));
+                group.live[at] = live.sum();
             }
             let site = names.site(group.key.stack, group.key.class.kind);
             group.line = site

@@ -344,14 +344,18 @@ fn in_broken_context(
     let mut kinds = BTreeSet::new();
     for mut group in std::mem::take(&mut diff.groups) {
         let class = group.key.class;
-        let part = match class.ended {
+        let part = |kept: Tally| match class.ended {
             _ if !broken.is_at(class.place) => Tally::default(),
-            None => group.kept_in_all(),
-            Some(_) => group.kept_in_all().among(&broken.ended),
+            None => kept,
+            Some(_) => kept.among(&broken.ended),
         };
+        // As for the calls, only what the first run could not free is counted.
+        let mut of_runs = group.kept.iter().map(|kept| part(kept.clone()).amount);
+        let first = of_runs.find(|amount| !amount.is_zero());
+        let part = part(group.kept_in_all());
         if !part.amount.is_zero() {
             kinds.insert(class.kind);
-            sum = sum.plus(part.amount);
+            sum = sum.plus(first.unwrap_or_default());
             group.forget(&part.records.iter().copied().collect());
             found.records.extend(part.records);
         }

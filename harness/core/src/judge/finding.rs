@@ -62,7 +62,7 @@ pub(crate) fn of_group(
     notes.extend(labels(tally, names));
     notes.extend(what_holds(tally, input));
     notes.extend(running_thread(group, run, input));
-    let left = group.left[run].amount.count;
+    let left = group.left[run].amount.count.max(group.live[run]);
     let allocated = group.allocated[run].max(tally.amount.count);
     let finding = Finding {
         resource: Some(class.kind),

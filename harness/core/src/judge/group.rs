@@ -121,6 +121,8 @@ pub(crate) struct Group {
     pub(crate) level: Vec<Amount>,
     /// How many times each run allocated here.
     pub(crate) allocated: Vec<u64>,
+    /// How many of these resources are live at the end of the run, no matter who owns them.
+    pub(crate) live: Vec<u64>,
     /// The user's line, if known.
     pub(crate) line: Option<(Arc<str>, u32)>,
     /// The threads that allocated the leaked resources.
@@ -141,6 +143,7 @@ impl Group {
             kept: vec![Tally::default(); runs],
             level: vec![Amount::default(); runs],
             allocated: vec![0; runs],
+            live: vec![0; runs],
             line: None,
             threads: BTreeSet::new(),
             foreign_thread: None,
@@ -175,6 +178,7 @@ impl Group {
             // A record that is live only because a free failed must not be counted as an allocation
             // that was freed.
             self.allocated[run] = self.allocated[run].saturating_sub(forgotten.count);
+            self.live[run] = self.live[run].saturating_sub(forgotten.count);
         }
     }
 

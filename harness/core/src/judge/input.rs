@@ -249,8 +249,8 @@ pub enum Ownership {
     Allowed(AllowedBy),
     /// The check created the record and has handed over the responsibility to free it.
     HandedOver,
-    /// Another check owns the record, for example the check around this one. The record is used
-    /// only to explain an allocator's reserve.
+    /// Another check owns the record: the check around this one, or a check inside it that has
+    /// failed because of the record. The record is used only to explain an allocator's reserve.
     Another,
 }
 

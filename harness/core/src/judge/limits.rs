@@ -267,6 +267,7 @@ mod tests {
                 reserved: Some(reserved),
                 reported: None,
                 in_motion: 0,
+                rounding: 0,
             }],
             ..Usage::default()
         };

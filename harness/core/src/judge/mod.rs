@@ -53,7 +53,7 @@ pub use segments::{Segment, SegmentMap};
 pub use siblings::shown_up_to;
 pub use tables::device_tables;
 pub use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
-pub use usage::{Amount, ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage};
+pub use usage::{Amount, ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage, rounding};
 
 use self::diff::{diff, is_own};
 use self::growth::FEWEST_ROUNDS;
@@ -124,7 +124,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     // This comes first, because memory that a library keeps for itself does not cause other leaks.
     allowed::recycled(&mut found);
     kept_alive::fold(&mut found);
-    found.extend(sums::findings(input, &diff));
+    found.extend(sums::findings(input));
     reserve::note_what_is_pinned(input, &mut found);
     let mut others = reserve::findings(input);
     if lost {
@@ -250,7 +250,7 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
             let is_left = !diff.groups.is_empty() || !failed.is_empty();
             is_left
                 || !first.over_budget.is_empty()
-                || !sums::findings(input, &diff).is_empty()
+                || !sums::findings(input).is_empty()
                 || !reserve::findings(input).is_empty()
         }
         _ => is_undecided(input, &diff),
@@ -273,7 +273,7 @@ fn rose(run: &RunInput, is_counted: impl Fn(&LayerUsage) -> bool) -> bool {
 /// Whether two runs differ in a way that only a third run can explain.
 fn is_undecided(input: &CheckInput, diff: &diff::Diff) -> bool {
     confirm::is_undecided(&diff.groups)
-        || sums::is_undecided(input, diff)
+        || sums::is_undecided(input)
         || reserve::is_undecided(input)
         || budget::is_undecided(input)
 }

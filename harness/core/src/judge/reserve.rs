@@ -275,6 +275,7 @@ mod tests {
                 reserved: Some(reserved),
                 reported: Some(64 * at),
                 in_motion: 0,
+                rounding: 0,
             }],
             ..Usage::default()
         };

@@ -79,7 +79,7 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     if findings.iter().any(Finding::is_unconfirmed) || lacks_a_run {
         inconclusive(not_repeatable(lacks_a_run));
     }
-    let shared = sums::shared(input, diff);
+    let shared = sums::shared(input);
     if !shared.is_empty() {
         inconclusive(Reason::new(
             Code::Shared,

@@ -5,23 +5,19 @@
 //! Otherwise, something else may have caused the rise. The check is then inconclusive and never
 //! clean, and no other test fails because of the rise.
 
-use super::diff::Diff;
 use super::finding::Found;
 use super::input::{CheckInput, RunInput};
 use super::rise::Rise;
 use super::usage::{LayerName, LayerUsage};
 use crate::ledger::Kind;
 use crate::report::FindingKind;
-use crate::units::{exact_size, total};
-
-/// The largest number of bytes that an allocator may add to a block by rounding up its size.
-const ROUNDING: u64 = 512;
+use crate::units::exact_size;
 
 /// Returns the findings about sums that rose in runs in which nothing else in the process could
 /// have changed them.
-pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
+pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     let runs = input.judged_runs();
-    let rises = rises(input, diff).into_iter();
+    let rises = rises(input).into_iter();
     let judged = rises.map(|mut rise| {
         for (bytes, run) in rise.bytes.iter_mut().zip(runs) {
             if run.others.may_have_moved_sums() {
@@ -35,9 +31,9 @@ pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
 
 /// Returns a sentence for each sum that rose beyond the tolerance while other code in the process
 /// could have changed it.
-pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
+pub(crate) fn shared(input: &CheckInput) -> Vec<String> {
     let runs = input.judged_runs();
-    let rises = rises(input, diff).into_iter();
+    let rises = rises(input).into_iter();
     let shared = rises.filter_map(|rise| {
         let of_others = rise.bytes.iter().zip(runs);
         let of_others = of_others.filter(|(_, run)| run.others.may_have_moved_sums());
@@ -60,8 +56,8 @@ pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
 }
 
 /// Whether only the second of two runs shows a rise, so that a third run must decide.
-pub(crate) fn is_undecided(input: &CheckInput, diff: &Diff) -> bool {
-    rises(input, diff).iter().any(Rise::is_undecided)
+pub(crate) fn is_undecided(input: &CheckInput) -> bool {
+    rises(input).iter().any(Rise::is_undecided)
 }
 
 fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
@@ -88,35 +84,23 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
 }
 
 /// Returns every sum that rose in a judged run.
-fn rises(input: &CheckInput, diff: &Diff) -> Vec<Rise> {
+fn rises(input: &CheckInput) -> Vec<Rise> {
     let runs: Vec<_> = input.judged_runs().iter().collect();
-    Rise::all(&runs, |at, run, usage| match usage.name {
-        LayerName::Probe(_) => risen(usage, run, at, diff),
+    Rise::all(&runs, |_, run, usage| match usage.name {
+        LayerName::Probe(_) => risen(usage, run),
         _ => 0,
     })
 }
 
-/// Returns how much a sum rose in run `at`, apart from the reported blocks and the leaks for which
-/// a nested check has already failed.
-fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
-    let layer = usage.name.layer();
+/// Returns how much a sum rose in a run, apart from the reported blocks, which may be larger than
+/// was requested, and the leaks for which a nested check has already failed.
+fn risen(usage: &LayerUsage, run: &RunInput) -> u64 {
     let before = run.baseline.layer(&usage.name, usage.place);
     // Unreported memory is compared before and after, so that freeing a reported block does not
     // hide an unreported one.
     let was = before.map_or(0, LayerUsage::unreported);
     let more = usage.unreported().saturating_sub(was);
     let failed = run.failed_for(usage, |sum| sum.allocated);
-    // A block may be larger than was requested.
-    let all = diff
-        .groups
-        .iter()
-        .chain(diff.allowed.iter().map(|(_, group)| group));
-    let own =
-        all.filter(|group| (group.key.class.layer, group.key.class.place) == (layer, usage.place));
-    let rounding = own.map(|group| {
-        let left = group.left[at].amount;
-        left.bytes.max(left.count.saturating_mul(ROUNDING))
-    });
     // Blocks that other threads have not reported yet are not a rise. Either reading may be wrong
     // by their size.
     let in_motion = match run.others.may_have_moved_sums() {
@@ -124,9 +108,8 @@ fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
         false => 0,
     };
     let in_motion = in_motion.saturating_mul(2);
-    let rounding = total(rounding);
     match more.saturating_sub(failed.saturating_add(in_motion)) {
-        rest if rest <= rounding => 0,
+        rest if rest <= usage.rounding => 0,
         rest => rest,
     }
 }
@@ -134,7 +117,6 @@ fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::findings;
-    use crate::judge::diff::diff;
     use crate::judge::input::{CheckInput, RunInput};
     use crate::judge::usage::{LayerName, LayerUsage, Usage};
     use crate::ledger::{Layer, Place};
@@ -150,6 +132,7 @@ mod tests {
                 reserved: None,
                 reported: Some(reported),
                 in_motion: 0,
+                rounding: 0,
             }],
             ..Usage::default()
         };
@@ -163,7 +146,7 @@ mod tests {
             runs: vec![run],
             ..CheckInput::default()
         };
-        let found = findings(&input, &diff(&input));
+        let found = findings(&input);
         let bytes: Vec<u64> = found.iter().map(|found| found.finding.bytes).collect();
         assert_eq!(bytes, [1000]);
     }

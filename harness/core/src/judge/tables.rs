@@ -55,14 +55,10 @@ fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> Devi
         let allocated = |level: Option<&LayerUsage>| level.map_or(0, |l| l.allocated);
         let reserved = |level: Option<&LayerUsage>| level.and_then(|l| l.reserved).unwrap_or(0);
         if !matches!(name, LayerName::Pool(_)) {
+            let (before, after) = (allocated(was), allocated(is));
             let peak = is.and_then(|level| level.peak);
-            row(
-                name.to_string(),
-                Figure::Allocated,
-                allocated(was),
-                allocated(is),
-                peak,
-            );
+            let peak = peak.map(|peak| peak.max(before));
+            row(name.to_string(), Figure::Allocated, before, after, peak);
         }
         let (was, is) = (reserved(was), reserved(is));
         if was != 0 || is != 0 {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place, PoolName};
+use crate::units::total;
 
 pub use crate::ledger::Amount;
 
@@ -110,6 +111,20 @@ pub struct LayerUsage {
     /// bytes that threads had allocated but not reported yet, or had reported as freed but not
     /// freed yet.
     pub in_motion: u64,
+    /// The most bytes that the allocator may have added to reported blocks by rounding up their
+    /// sizes. This counts the live blocks that were created since the baseline, no matter who owns
+    /// them, and is read only if more is unreported than at the baseline.
+    #[serde(default)]
+    pub rounding: u64,
+}
+
+/// The largest number of bytes that an allocator may add to a small block by rounding up its size.
+/// A larger block may be doubled.
+const ROUNDING: u64 = 512;
+
+/// Returns the most bytes that an allocator may have added to blocks of these sizes.
+pub fn rounding(sizes: impl Iterator<Item = u64>) -> u64 {
+    total(sizes.map(|bytes| bytes.max(ROUNDING)))
 }
 
 impl LayerUsage {
@@ -123,12 +138,18 @@ impl LayerUsage {
             reserved: None,
             reported: None,
             in_motion: 0,
+            rounding: 0,
         }
     }
 
     /// Returns the number of bytes that the allocator has handed out but not reported.
     pub fn unreported(&self) -> u64 {
         self.allocated.saturating_sub(self.reported.unwrap_or(0))
+    }
+
+    /// Returns the number of unreported bytes that rounding does not explain.
+    pub fn unexplained(&self) -> u64 {
+        self.unreported().saturating_sub(self.rounding)
     }
 }
 

@@ -160,6 +160,7 @@ mod tests {
         let level = |(name, allocated, reserved): &(LayerName, u64, Option<u64>)| LayerUsage {
             reported: None,
             in_motion: 0,
+            rounding: 0,
             name: name.clone(),
             place: Place::cuda(0),
             allocated: *allocated,

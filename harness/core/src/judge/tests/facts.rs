@@ -245,10 +245,10 @@ fn memory_that_rises_with_each_snapshot_has_grown() {
         leaked: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; when {first:1,last:5,of:18}; records [0, 1, 2, 3, 4]
         leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:18}; records [5, 6, 7]
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 8; each 8; when {first:9,last:9,of:18}; records [8]
-        leaked: 4 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 32; each 8; freed 2; when {first:10,last:13,of:18}; records [9, 10, 11, 12]
+        leaked: 4 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 32; each 8; when {first:10,last:13,of:18}; records [9, 10, 11, 12]
         leaked: 3 × linear on cuda:0 at src/app.rs:71; allocated 3; bytes 24; each 8; when {first:14,last:16,of:18}; records [13, 14, 15]
-        leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; each 0; freed 5; when {first:17,last:17,of:18}; records [16]
-        leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; freed 5; when {first:18,last:18,of:18}; records [17]
+        leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; each 0; when {first:17,last:17,of:18}; records [16]
+        leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; when {first:18,last:18,of:18}; records [17]
     ",
     );
     trend.add(&held(&last.input));
@@ -259,10 +259,10 @@ fn memory_that_rises_with_each_snapshot_has_grown() {
         leaked
         leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:18}; records [5, 6, 7]
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 8; each 8; when {first:9,last:9,of:18}; records [8]
-        leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; consequences [{bytes:0,count:1,resource:block}]; each 0; freed 5; when {first:17,last:17,of:18}; records [16]
-        leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; freed 5; is_consequence true; when {first:18,last:18,of:18}; records [17]
+        leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; consequences [{bytes:0,count:1,resource:block}]; each 0; when {first:17,last:17,of:18}; records [16]
+        leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; is_consequence true; when {first:18,last:18,of:18}; records [17]
         grew: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; rounds [{bytes:8,count:1},{bytes:16,count:2},{bytes:24,count:3},{bytes:32,count:4},{bytes:40,count:5}]; records [0, 1, 2, 3, 4]
-        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; freed 2; notes [this is everything that c10 holds; most of it was allocated at the location shown]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
+        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; notes [this is everything that c10 holds; most of it was allocated at the location shown]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
     ",
     );
     // One snapshot without growth ends the trend.
@@ -274,10 +274,10 @@ fn memory_that_rises_with_each_snapshot_has_grown() {
         leaked: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; when {first:1,last:5,of:18}; records [0, 1, 2, 3, 4]
         leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:18}; records [5, 6, 7]
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 8; each 8; when {first:9,last:9,of:18}; records [8]
-        leaked: 4 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 32; each 8; freed 2; when {first:10,last:13,of:18}; records [9, 10, 11, 12]
+        leaked: 4 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 32; each 8; when {first:10,last:13,of:18}; records [9, 10, 11, 12]
         leaked: 3 × linear on cuda:0 at src/app.rs:71; allocated 3; bytes 24; each 8; when {first:14,last:16,of:18}; records [13, 14, 15]
-        leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; each 0; freed 5; when {first:17,last:17,of:18}; records [16]
-        leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; freed 5; when {first:18,last:18,of:18}; records [17]
+        leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; each 0; when {first:17,last:17,of:18}; records [16]
+        leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; when {first:18,last:18,of:18}; records [17]
     ",
     );
 }

@@ -419,3 +419,21 @@ fn allocations_that_failed_are_noted_by_line() {
     ",
     );
 }
+
+#[test]
+fn in_broken_contexts_of_two_runs_only_the_first_run_is_counted() {
+    let mut check = check();
+    for _ in 0..2 {
+        check.run(|run| {
+            let taken = run.take(10, 4);
+            run.fail_to_free(taken, 20, 700);
+        });
+    }
+    let result = crate::judge::judge(&check.input);
+    let [failed] = &result.findings[..] else {
+        panic!("{:#?}", result.findings)
+    };
+    assert_eq!((failed.count, failed.bytes), (1, 4));
+    assert!(failed.notes[0].contains("1 free failed in all"), "{failed}");
+    assert_eq!(result.records, [vec![0, 1]]);
+}

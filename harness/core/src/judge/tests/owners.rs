@@ -30,6 +30,25 @@ fn memory_handed_over_is_no_leak_and_allowed_memory_is_reported() {
     );
 }
 
+#[test]
+fn what_stays_with_another_owner_was_not_freed() {
+    let mut check = check();
+    check.input.facts.confirm = false;
+    check.run(|run| {
+        let all: Vec<_> = (0..6).map(|_| run.take(10, 64)).collect();
+        run.give(all[0], Ownership::HandedOver);
+        run.give(all[1], Ownership::Another);
+        run.give(all[2], Ownership::Allowed(AllowedBy::the_code("a cache")));
+        run.free(all[3]);
+    });
+    let findings = crate::judge::judge(&check.input).findings;
+    let [leaked, allowed] = &findings[..] else {
+        panic!("{findings:#?}")
+    };
+    let counts = [leaked, allowed].map(|it| (it.count, it.allocated, it.freed));
+    assert_eq!(counts, [(2, 6, 1), (1, 6, 1)]);
+}
+
 /// A check waits for exactly the records for which it would run its body again.
 #[test]
 fn a_check_waits_only_for_resources_that_could_be_findings() {

@@ -2,7 +2,7 @@
 
 use super::body::{Run, check, gpu, usage};
 use crate::judge::{
-    ContextError, FailedSum, LayerName, LayerUsage, Ownership, Segment, needs_another_run,
+    ContextError, FailedSum, LayerName, LayerUsage, Ownership, Segment, needs_another_run, rounding,
 };
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Kind, Layer, Place, PoolName};
@@ -199,6 +199,7 @@ fn a_block_explains_the_segment_that_it_lies_in() {
     // If blocks are not reported individually, their segments are unknown.
     let end = &mut check.input.runs[0].end.layers[0];
     (end.allocated, end.reported, end.reserved) = (192, None, Some(39 * MIB));
+    end.rounding = rounding([64; 3].into_iter());
     check.reports(
         "
         leaked

@@ -4,7 +4,7 @@
 use super::body::{check, gpu, rounds, usage};
 use super::pools::{MIB, block, cache, hands_out, pool, reserves};
 use crate::judge::{
-    LayerName, LayerUsage, Ownership, Segment, is_more_reserved, needs_another_run,
+    LayerName, LayerUsage, Ownership, Segment, is_more_reserved, needs_another_run, rounding,
 };
 use crate::ledger::{Kind, Layer, Place};
 
@@ -124,7 +124,8 @@ fn an_allocator_may_round_up_what_was_requested() {
         check.run(|run| {
             block(run, 10, 0x1000, bytes);
             hands_out(run, &cache(), 0, sum);
-            run.input.end.layers[0].reported = Some(bytes);
+            let usage = &mut run.input.end.layers[0];
+            (usage.reported, usage.rounding) = (Some(bytes), rounding([bytes].into_iter()));
         });
         check
     };
