@@ -15,6 +15,7 @@
 //! 3 process outcome              what a process does before and after its checks: listening, warm-up, summary; pass,
 //!                                warn or fail, and how that is reported;
 //!   run                          one run of a body, between its baseline and its end;
+//!   nested_decisions             what a nested check keeps from the checks around it;
 //!   assertion settle_with        a test that failed through an assertion of this crate; what a body does at its end,
 //!                                before anything is read;
 //!   figures                      what is held now, for a test's own assertions
@@ -23,7 +24,6 @@
 //!   collect                      what a run has left: records with their owners, anomalies, what was freed;
 //!   naming                       the names of things in a report, and of the check itself;
 //!   holders                      who still holds what leaked;
-//!   nested_decisions             what a nested check keeps from the checks around it;
 //!   movements                    the allocations and frees in a recording
 //! 1 scopes                       who owns a resource: the tree of scopes, the tokens of threads;
 //!   blind readings               what could not be seen, and which test broke a context; how all figures are read;
@@ -57,7 +57,6 @@ mod readings;
 mod recording;
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) mod replay;
-mod reserve_peaks;
 mod run;
 mod scopes;
 mod session;

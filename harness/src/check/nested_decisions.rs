@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::collect::is_live;
 use super::scopes::open::current;
-use super::scopes::tree::{self, FailureId, NestedDecision};
+use super::scopes::tree::{self, FailureId, Lineage, NestedDecision};
 use crate::judge::suppressions::Suppression;
 use crate::judge::{
     CheckResult, FailedSum, LayerName, LayerUsage, LiveRecord, Ownership, RunInput,
@@ -83,7 +83,15 @@ pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
     };
     let live: FxHashSet<u64> = last.live.iter().map(|live| live.record.sequence).collect();
     let freed = own(first).filter(|record| !live.contains(&record.sequence));
-    let left = own(last).filter(|record| record.sequence >= second.began);
+    // A further run also left what made a check inside it fail.
+    let lineage = Lineage::of(scope);
+    let is_left = |live: &&LiveRecord| match live.owner {
+        Ownership::HandedOver => false,
+        Ownership::Another => lineage.has(live.record.made.caller.scope),
+        _ => true,
+    };
+    let left = last.live.iter().filter(is_left).map(|live| &live.record);
+    let left = left.filter(|record| record.sequence >= second.began);
     // The last run left the value that the body returned.
     let (again, instead) = divide(left.rev().collect(), freed.collect());
     for record in instead.into_iter().filter(|record| is_live(record)) {
@@ -99,7 +107,7 @@ pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
 }
 
 /// Returns the live records at the end of a run for which the check is responsible.
-fn own(run: &RunInput) -> impl DoubleEndedIterator<Item = &Record> {
+fn own(run: &RunInput) -> impl Iterator<Item = &Record> {
     let is_own =
         |live: &&LiveRecord| !matches!(live.owner, Ownership::HandedOver | Ownership::Another);
     run.live.iter().filter(is_own).map(|live| &live.record)

@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use super::reserve_peaks;
 use crate::api::cuda;
 use crate::device::{memory, pools, synchronise};
 use crate::judge::{ContextError, LayerName, LayerUsage, SegmentMap, Usage, rounding};
 use crate::ledger::{self, Layer, Place, Record, ScopeId, Snapshot, UsageKey};
 use crate::probe::{self, Probe};
+use crate::sync::{Mutex, locked};
 
 /// Waits for the work that `scope` may have on the devices.
 pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
@@ -22,7 +22,7 @@ pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
 /// Frees unused cached memory. The innermost cache comes first, because an allocator's segments may
 /// come from one of the driver's pools.
 pub(crate) fn empty_caches() {
-    reserve_peaks::note();
+    note_reserves();
     for (probe, place) in probes() {
         probe.empty_cache(place);
     }
@@ -197,4 +197,57 @@ pub(crate) fn segments() -> SegmentMap {
         segments.add(layer, place, &probe.segments(place));
     }
     segments
+}
+
+/// The runs that watch the reserves, each with the highest reserves that were read.
+static WATCHING: Mutex<Vec<(ScopeId, Usage)>> = Mutex::new(Vec::new());
+
+/// A guard: while it exists, the highest reserves are kept for one run, which has a limit on them.
+///
+/// What the run reads at its end would not suffice. CUDA keeps one peak of each pool, which every
+/// such run resets when it begins. Of an allocator with a probe, only the current reserve is known,
+/// which is lost when its cache is emptied. Other checks may do both in the meantime, so before
+/// either happens, the reserves are read for all runs that watch them.
+#[derive(Debug)]
+pub(super) struct ReserveWatch(ScopeId);
+
+impl ReserveWatch {
+    pub(super) fn begin(scope: ScopeId) -> Self {
+        note_reserves();
+        restart_most_reserved();
+        locked(&WATCHING).push((scope, Usage::default()));
+        Self(scope)
+    }
+
+    /// Ends the watch, and returns the highest reserves.
+    pub(super) fn end(&self) -> Usage {
+        note_reserves();
+        let mut watching = locked(&WATCHING);
+        let own = watching.iter().position(|(scope, _)| *scope == self.0);
+        own.map_or_else(Usage::default, |at| watching.swap_remove(at).1)
+    }
+}
+
+impl Drop for ReserveWatch {
+    fn drop(&mut self) {
+        locked(&WATCHING).retain(|(scope, _)| *scope != self.0);
+    }
+}
+
+/// Reads the reserves for every run that watches them.
+fn note_reserves() {
+    if locked(&WATCHING).is_empty() {
+        return;
+    }
+    // The probes are not called with the lock held, because they are the program's code.
+    let now = most_reserved();
+    for (_, most) in locked(&WATCHING).iter_mut() {
+        for usage in &now.layers {
+            let is_it = |it: &&mut LayerUsage| it.name == usage.name && it.place == usage.place;
+            match most.layers.iter_mut().find(is_it) {
+                Some(known) => known.reserved = known.reserved.max(usage.reserved),
+                None => most.layers.push(usage.clone()),
+            }
+        }
+    }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashSet;
 
 use super::collect::{OfRun, freed_before, freed_by_stack, freed_inside};
+use super::readings::ReserveWatch;
 use super::readings::{self, Baseline};
-use super::reserve_peaks::ReserveWatch;
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage};
 use super::turn::concurrency::ProcessAtBegin;
