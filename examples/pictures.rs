@@ -191,7 +191,7 @@ fn broken(line: &str) -> String {
 
 /// Returns a run file with these reports, in the form in which a process would have written it.
 fn run_file(reports: &[Report]) -> Result<String, Box<dyn Error>> {
-    let header = Record::Header(Header {
+    let header = Record::Header(Box::new(Header {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         run: "recorded".to_owned(),
@@ -201,7 +201,7 @@ fn run_file(reports: &[Report]) -> Result<String, Box<dyn Error>> {
         pid_space: None,
         attempt: None,
         environment: Environment::default(),
-    });
+    }));
     let verdicts = reports.iter().map(Record::Verdict);
     let lines = [header].into_iter().chain(verdicts);
     let lines = lines.map(|line| serde_json::to_string(&line));

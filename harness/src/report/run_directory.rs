@@ -250,7 +250,7 @@ fn mark(directory: &Path, run: &str) -> io::Result<()> {
         .create_new(true)
         .open(directory.join(MARKER));
     match marker {
-        Ok(mut marker) => marker.write_all(&Record::Header(header).to_line()?),
+        Ok(mut marker) => marker.write_all(&Record::Header(Box::new(header)).to_line()?),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }

@@ -31,7 +31,7 @@ pub(super) const SNAPSHOT: &str = "snapshot";
 #[non_exhaustive]
 pub enum Record<'a> {
     /// The first line.
-    Header(Header),
+    Header(Box<Header>),
     /// A check's body is about to run.
     Began(Began),
     /// A check is over.

@@ -198,7 +198,7 @@ fn open(directory: &RunDirectory) -> io::Result<PathBuf> {
         environment: Environment::of_this_process(),
         ..Header::of(pid, &directory.run)
     };
-    append(&path, &Record::Header(header))?;
+    append(&path, &Record::Header(Box::new(header)))?;
     Ok(path)
 }
 

@@ -85,7 +85,7 @@ mod tests {
             };
             let report = sample::report(name, status);
             let records = [
-                serde_json::to_string(&Record::Header(header)),
+                serde_json::to_string(&Record::Header(Box::new(header))),
                 serde_json::to_string(&Record::Verdict(&report)),
             ];
             let lines = records.map(|line| line.expect("JSON") + "\n").concat();

@@ -57,7 +57,7 @@ fn what_was_written_is_read_back() {
         bytes: 4096,
     };
     let bytes = written(&[
-        Record::Header(header()),
+        Record::Header(Box::new(header())),
         Record::Began(began("a")),
         Record::Verdict(&report("a")),
         Record::Unowned(unowned.clone()),
@@ -93,7 +93,10 @@ fn two_checks_with_one_name_each_need_their_own_end() {
 
 #[test]
 fn a_torn_last_line_is_ignored_wherever_it_was_torn() {
-    let whole = written(&[Record::Header(header()), Record::Began(began("a"))]);
+    let whole = written(&[
+        Record::Header(Box::new(header())),
+        Record::Began(began("a")),
+    ]);
     let last = written(&[Record::Verdict(&report("a"))]);
     for length in 1..last.len() {
         let file = parse(&[&whole, &last[..length]].concat());
@@ -109,13 +112,16 @@ fn a_torn_last_line_is_ignored_wherever_it_was_torn() {
 
 #[test]
 fn a_verdict_that_could_not_be_written_is_neither_aborted_nor_clean() {
-    let mut bytes = written(&[Record::Header(header()), Record::Began(began("a"))]);
+    let mut bytes = written(&[
+        Record::Header(Box::new(header())),
+        Record::Began(began("a")),
+    ]);
     bytes.extend(&Record::Verdict(&report("a")).to_line().unwrap()[..60]);
     let file = parse(&bytes);
     assert_eq!((file.aborted, file.lost), (vec![], vec![began("a")]));
 
     let reported = written(&[
-        Record::Header(header()),
+        Record::Header(Box::new(header())),
         Record::Began(began("a")),
         Record::Lost(Lost {
             why: "no space".to_owned(),
@@ -131,7 +137,7 @@ fn garbage_is_counted_and_costs_no_verdict() {
     let mut bytes = vec![0xff; 300];
     bytes.extend(b"\n\0\0\0\n");
     bytes.extend(written(&[
-        Record::Header(header()),
+        Record::Header(Box::new(header())),
         Record::Verdict(&report("a")),
     ]));
     let file = parse(&bytes);
@@ -141,7 +147,10 @@ fn garbage_is_counted_and_costs_no_verdict() {
 #[test]
 fn a_line_without_an_end_is_never_held_whole() {
     let endless = std::io::BufReader::new(std::io::repeat(b'x').take(3 * super::LONGEST_LINE));
-    let after = written(&[Record::Header(header()), Record::Verdict(&report("a"))]);
+    let after = written(&[
+        Record::Header(Box::new(header())),
+        Record::Verdict(&report("a")),
+    ]);
     let file = super::parse(endless.chain(&b"\n"[..]).chain(&*after)).unwrap();
     assert_eq!((file.reports.len(), file.unreadable), (1, 1));
 }
@@ -187,7 +196,7 @@ fn a_later_schema_is_refused_with_a_remedy() {
         version: "9.0.0".to_owned(),
         ..header()
     };
-    fs::write(&path, written(&[Record::Header(later)])).unwrap();
+    fs::write(&path, written(&[Record::Header(Box::new(later))])).unwrap();
     let error = read(&path).unwrap_err().to_string();
     assert!(
         error.contains("gpu-leak-check 9.0.0 with schema 2"),
@@ -212,7 +221,10 @@ fn a_snapshot_counts_only_for_a_process_without_an_end() {
     };
     let snapshot = Record::Snapshot(&snapshot);
     fs::write(path.with_extension("snapshot"), written(&[snapshot])).unwrap();
-    let mut records = vec![Record::Header(header()), Record::Began(began("a"))];
+    let mut records = vec![
+        Record::Header(Box::new(header())),
+        Record::Began(began("a")),
+    ];
     fs::write(&path, written(&records)).unwrap();
     let seen = read(&path).unwrap().snapshot.expect("the newest");
     assert_eq!(
