@@ -80,6 +80,11 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     variables.find_map(|(known, value)| (known == name).then_some(value))
 }
 
+/// Like [`variable`], but returns `None` if the value is not text.
+pub(crate) fn text_variable(name: &str) -> Option<String> {
+    variable(name)?.into_string().ok()
+}
+
 /// Returns the variables with which this process was started, if a command watches it.
 #[cfg(unix)]
 fn first_variables() -> Vec<(OsString, OsString)> {

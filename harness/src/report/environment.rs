@@ -1,10 +1,10 @@
 //! Describes where a run file comes from: the machine, its driver, the sources and the package.
 
-use std::env;
 use std::fs;
 use std::path::Path;
 
 use super::run_file::Environment;
+use crate::exec_settings::text_variable;
 use crate::workspace::Workspace;
 
 impl Environment {
@@ -14,8 +14,8 @@ impl Environment {
             host: line_of("/proc/sys/kernel/hostname"),
             driver: line_of("/sys/module/nvidia/version"),
             commit: commit(Workspace::of_runner().root()),
-            package: env::var("CARGO_PKG_NAME").ok(),
-            manifest_dir: env::var("CARGO_MANIFEST_DIR").ok(),
+            package: text_variable("CARGO_PKG_NAME"),
+            manifest_dir: text_variable("CARGO_MANIFEST_DIR"),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The directory that the processes of one run share, and the removal of the directories of old
 //! runs.
 
-use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -10,6 +9,8 @@ use std::process;
 use std::time::SystemTime;
 
 use super::run_file::{Header, Record, SNAPSHOT, parse};
+use crate::call_site::lasting_hash;
+use crate::exec_settings::text_variable;
 
 /// How many runs are kept.
 const KEPT: usize = 10;
@@ -259,8 +260,8 @@ fn mark(directory: &Path, run: &str) -> io::Result<()> {
 /// Returns the process after which the run is named, which does not end before the run: the command,
 /// or the parent of this process. Returns 0, which no process has, if a user chose the name.
 fn runner(run: &str) -> u32 {
-    let session = env::var(SESSION).unwrap_or_default();
-    let of_parent = run_name(|name| env::var(name).ok().filter(|_| name == NEXTEST_RUN));
+    let session = text_variable(SESSION).unwrap_or_default();
+    let of_parent = run_name(|name| text_variable(name).filter(|_| name == NEXTEST_RUN));
     match session.split_once(' ') {
         Some((command, name)) if name == run => command.parse().unwrap_or_default(),
         _ if run == of_parent => parent(),
@@ -330,11 +331,8 @@ pub fn run_file_name(name: &str) -> String {
     if plain == name {
         return plain;
     }
-    // FNV-1a. The programs and the command may be built by different compilers, whose standard
-    // libraries may have different hashes.
-    let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
-    let end = format!("-{hash:016x}");
+    // The programs and the command may have been built by different compilers.
+    let end = format!("-{:016x}", lasting_hash(name.as_bytes()));
     while plain.len() + end.len() > LONGEST_NAME {
         plain.pop();
     }

@@ -12,7 +12,7 @@ use super::run_file::{
     Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SNAPSHOT, Unchecked,
     Unowned,
 };
-use crate::exec_settings::variable;
+use crate::exec_settings::{text_variable, variable};
 use crate::files::through_no_link;
 use crate::sync::{Mutex, OnceLock, locked};
 use crate::workspace::Workspace;
@@ -60,7 +60,7 @@ impl Sink {
 
     /// Returns the name of this process's run. Another process can join the run by this name.
     pub fn run() -> String {
-        run_name(|name| variable(name)?.into_string().ok())
+        run_name(text_variable)
     }
 
     /// Records that a check's body is about to run.
@@ -194,7 +194,7 @@ fn open(directory: &RunDirectory) -> io::Result<PathBuf> {
     let header = Header {
         executable: executable.to_string_lossy().into_owned(),
         started_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
-        attempt: attempt(|name| env::var(name).ok()),
+        attempt: attempt(text_variable),
         environment: Environment::of_this_process(),
         ..Header::of(pid, &directory.run)
     };

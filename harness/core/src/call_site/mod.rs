@@ -200,13 +200,18 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
             (None, None) => "".into(),
         },
     );
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut bytes = Vec::new();
     for name in std::iter::once(kind.name().into()).chain(names) {
-        for byte in name.bytes().chain([0]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        bytes.extend(name.bytes().chain([0]));
     }
-    format!("{VERSION}{hash:016x}")
+    format!("{VERSION}{:016x}", lasting_hash(&bytes))
+}
+
+/// Returns the FNV-1a hash of these bytes, which is the same in programs of different compilers and
+/// releases. The hashes of the standard library may change.
+pub fn lasting_hash(bytes: &[u8]) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// The prefix of every fingerprint. It changes when a release gives the same backtrace a different
