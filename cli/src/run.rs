@@ -113,7 +113,7 @@ impl Run {
     }
 
     /// Returns an error if `older` is this run. A comparison would show no difference.
-    pub(crate) fn is_not(&self, older: &Self) -> ExitResult<()> {
+    pub(crate) fn must_differ_from(&self, older: &Self) -> ExitResult<()> {
         let files = |run: &Self| -> BTreeSet<PathBuf> {
             let files = run.files.iter();
             files.filter_map(|it| fs::canonicalize(it).ok()).collect()

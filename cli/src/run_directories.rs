@@ -18,7 +18,9 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
         return Ok(chosen.to_vec());
     }
     let runs = workspace::runs()?;
-    let newest = newest_first(&runs).into_iter().find(|run| is_of_here(run));
+    let newest = newest_first(&runs)
+        .into_iter()
+        .find(|run| may_be_of_this_workspace(run));
     newest.map(|directory| vec![directory]).ok_or_else(|| {
         let runs = runs.display();
         match Workspace::here() {
@@ -56,7 +58,9 @@ pub(crate) fn before(run: &[PathBuf]) -> ExitResult<Option<PathBuf>> {
     let is_earlier = |directory: &PathBuf| {
         let files = run_files(directory).unwrap_or_default();
         let is_other = !of_run.contains(&absolute(directory));
-        is_other && is_of_here(directory) && (run.is_empty() || written(&files) < written(run))
+        is_other
+            && may_be_of_this_workspace(directory)
+            && (run.is_empty() || written(&files) < written(run))
     };
     Ok(newest_first(&workspace::runs()?)
         .into_iter()
@@ -65,7 +69,7 @@ pub(crate) fn before(run: &[PathBuf]) -> ExitResult<Option<PathBuf>> {
 
 /// Whether the run in this directory may be one of this workspace. Several workspaces may share a
 /// target directory.
-fn is_of_here(directory: &Path) -> bool {
+fn may_be_of_this_workspace(directory: &Path) -> bool {
     let Ok(workspace) = Workspace::here() else {
         return true;
     };

@@ -147,7 +147,7 @@ fn the_first_line_names_a_limit_that_only_the_first_run_exceeds() {
 }
 
 #[gpu_leak_check(layer = "shelf", max_allocated = 10)]
-#[ignore = "told"]
+#[ignore = "called by another test"]
 #[test]
 fn fills_a_static_and_exceeds_its_limit_once() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -158,7 +158,7 @@ fn fills_a_static_and_exceeds_its_limit_once() {
 }
 
 #[gpu_leak_check(layer = "shelf", max_allocated = 10)]
-#[ignore = "told"]
+#[ignore = "called by another test"]
 #[test]
 fn warms_up_expensively() {
     static ONCE: std::sync::Once = std::sync::Once::new();

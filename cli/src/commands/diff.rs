@@ -19,7 +19,7 @@ pub(super) const STATUSES: [(DiffStatus, &str); 5] = [
 pub(crate) fn run(asked: &Diff) -> ExitResult<Exit> {
     let old = Run::read(std::slice::from_ref(&asked.old))?;
     let new = Run::read(std::slice::from_ref(&asked.new))?;
-    new.is_not(&old)?;
+    new.must_differ_from(&old)?;
     old.say_problems();
     new.say_problems();
     let changes = compare(&old, &new);

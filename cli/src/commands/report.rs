@@ -14,7 +14,9 @@ pub(crate) fn run(asked: &Report) -> ExitResult<u8> {
     let run = Run::read(&run_directories::chosen_or_newest(&asked.runs)?)?;
     let overview = Overview::of(&run);
     let older = asked.judging.older(&run.files)?;
-    older.iter().try_for_each(|older| run.is_not(older))?;
+    older
+        .iter()
+        .try_for_each(|older| run.must_differ_from(older))?;
     let denied = Denied::in_run(&overview, &asked.judging, false, older.as_ref())?;
     // Formats for other programs show problems late, or not at all.
     if asked.out.is_some() || asked.format != Format::Text {

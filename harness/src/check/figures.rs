@@ -36,7 +36,7 @@ pub fn memory_allocated(place: Place) -> u64 {
 }
 
 /// Reads all figures.
-fn now() -> Usage {
+fn current_usage() -> Usage {
     let snapshot = ledger::live().snapshot(ScopeId::NONE);
     readings::read(&snapshot, false, None)
 }
@@ -53,7 +53,7 @@ fn now() -> Usage {
 #[must_use]
 pub fn memory_reserved(place: Place) -> u64 {
     let inside: u64 = probes_at(place).map(|probe| probe.reserved(place)).sum();
-    let layers = now().layers;
+    let layers = current_usage().layers;
     let pools = layers
         .iter()
         .filter(|layer| layer.place == place && matches!(layer.name, LayerName::Pool(_)));
@@ -79,7 +79,7 @@ pub fn memory_reserved(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn max_memory_allocated(place: Place) -> u64 {
-    let layers = now().layers;
+    let layers = current_usage().layers;
     let at_place = || layers.iter().filter(|layer| layer.place == place);
     let is_probed = |name: &LayerName| matches!(name, LayerName::Probe(_));
     let has_probe = at_place().any(|layer| is_probed(&layer.name));
@@ -97,7 +97,7 @@ pub fn max_memory_allocated(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn memory_summary() -> String {
-    let usage = now();
+    let usage = current_usage();
     let input = input_of(RunInput {
         baseline: usage.clone(),
         end: usage,

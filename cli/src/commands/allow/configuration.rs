@@ -16,8 +16,7 @@ use crate::output::{print, say};
 use crate::run::Run;
 use crate::workspace::{self, CONFIG};
 
-/// The byte order mark.
-const MARK: &str = "\u{feff}";
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The configuration file of the workspace, which need not exist.
 pub(super) struct Configuration {
@@ -44,8 +43,8 @@ impl Configuration {
         } else {
             (String::new(), Vec::new())
         };
-        let (mark, text) = match text.strip_prefix(MARK) {
-            Some(rest) => (MARK, rest.to_owned()),
+        let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
+            Some(rest) => (BYTE_ORDER_MARK, rest.to_owned()),
             None => ("", text),
         };
         Ok(Self {
