@@ -246,13 +246,19 @@ fn kept_as_the_fortieth_specific_data() {
 }
 
 /// glibc keeps the argument with which a thread was started, but its block has been reused
-/// meanwhile.
+/// meanwhile. Another word of memory may refer to the block by chance, or a thread may get no
+/// processor for so long that its stack cannot be read, but not in three processes in a row.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_argument_that_a_thread_began_with_holds_nothing() {
-    let checked = run("kept_in_the_block_of_an_argument");
-    let holders = beside_the_static(&checked).holders.as_deref();
-    assert_eq!(holders, Some(&[][..]), "{}", checked.story());
+    let mut stories = String::new();
+    let held_by_nothing = (0..3).any(|_| {
+        let checked = run("kept_in_the_block_of_an_argument");
+        stories += &checked.story();
+        let holders = beside_the_static(&checked).holders.as_ref();
+        holders.is_some_and(Vec::is_empty)
+    });
+    assert!(held_by_nothing, "{stories}");
 }
 
 /// Reallocates the block that this thread freed when it began, and forgets it.
