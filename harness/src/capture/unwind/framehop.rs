@@ -10,14 +10,20 @@ mod steps;
 mod thread;
 #[cfg(all(target_arch = "x86_64", target_env = "gnu", feature = "holders"))]
 pub(super) mod waiting;
+mod walks;
 
 use std::arch::asm;
 
 use framehop::{FrameAddress, UnwindRegsNative};
 
+use self::caches::Borrowed;
+use self::modules::UnwindModules;
 use self::steps::{LastSlot, ReadWords, UnwoundFrame};
 use self::thread::StackWords;
-use super::Frames;
+use self::walks::{TracedStep, WalkStart};
+use super::{DEPTH, Frames};
+use crate::ledger::Stacks;
+use crate::ledger::event::StackId;
 
 /// Linux gives programs 48-bit addresses. The bits above may hold the signature of a return
 /// address.
@@ -101,42 +107,113 @@ fn frame(address: u64, registers: &UnwindRegsNative) -> UnwoundFrame {
     }
 }
 
-/// Writes the return addresses of `here` and its callers into `frames`. Returns the value that the
-/// stack pointer has after `here` returns, or `None` if this unwinder cannot walk the stack.
-pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
-    let stack = StackWords::above(here.registers.sp() as usize)?;
-    let mut caches = caches::borrow(stack.room)?;
-    let modules = modules::current()?;
-    let mut read = |address| stack.read(address).ok_or(());
-    let (steps, rules) = caches.of(modules);
-    let mut steps = (!modules.is_under_valgrind).then_some(steps);
-    let first = FrameAddress::InstructionPointer(here.instruction);
-    let mut frame = rules.unwind(modules, first, here.registers, &mut read)?;
-    let caller = frame.stack_pointer as usize;
-    let mut last = LastSlot::NONE;
-    let mut has_room = frames.push(frame.address as usize);
-    while has_room {
-        if let Some(steps) = &mut steps {
-            (frame, has_room) = steps.follow(&mut last, frame, &stack, frames);
-        }
-        let address = FrameAddress::from_return_address(frame.address);
-        let Some(address) = address.filter(|_| has_room) else {
-            break;
-        };
-        let mut words = ReadWords::default();
-        let next = rules.unwind(modules, address, registers(frame), &mut |at| {
-            let word = read(at);
-            words.add(at, word);
-            word
-        });
-        let Some(next) = next else { break };
-        if let Some(steps) = &mut steps {
-            steps.keep(&last, frame, &words, next);
-        }
-        frame = next;
-        has_room = frames.push(frame.address as usize);
+/// A walk of this thread's stack.
+pub(super) struct Walk<'a> {
+    here: &'a Registers,
+    /// The table that numbers the backtrace.
+    stacks: &'a Stacks,
+    words: StackWords,
+    modules: &'static UnwindModules,
+    caches: Borrowed,
+}
+
+impl<'a> Walk<'a> {
+    /// Prepares a walk that begins at `here`; `None` if this unwinder cannot walk the stack.
+    pub(super) fn begin(here: &'a Registers, stacks: &'a Stacks) -> Option<Self> {
+        let words = StackWords::above(here.registers.sp() as usize)?;
+        let caches = caches::borrow(words.room)?;
+        let modules = modules::current()?;
+        Some(Self {
+            here,
+            stacks,
+            words,
+            modules,
+            caches,
+        })
     }
-    Some(caller)
+
+    fn start(&self) -> WalkStart {
+        let stacks = std::ptr::from_ref(self.stacks).addr();
+        let from = frame(self.here.instruction, &self.here.registers);
+        WalkStart::new(from, &self.words, stacks)
+    }
+
+    /// Returns the number of the backtrace if this walk is one that followed the thread's previous
+    /// walk earlier.
+    pub(super) fn predicted(&mut self) -> Option<StackId> {
+        if self.modules.is_under_valgrind {
+            return None;
+        }
+        let start = self.start();
+        let walks = &self.caches.of(self.modules).walks;
+        walks.predicted(&start, &self.words)
+    }
+
+    /// Writes the return addresses of the frame in which the walk begins and of its callers into
+    /// `frames`. Returns the value that the stack pointer has after that frame returns, or `None`
+    /// if this unwinder cannot walk the stack.
+    pub(super) fn frames(&mut self, frames: &mut Frames) -> Option<usize> {
+        let caches = self.caches.of(self.modules);
+        let mut read = |address| self.words.read(address).ok_or(());
+        let mut steps = (!self.modules.is_under_valgrind).then_some(&mut caches.steps);
+        let rules = &mut caches.rules;
+        let first = FrameAddress::InstructionPointer(self.here.instruction);
+        let mut frame = rules.unwind(self.modules, first, self.here.registers, &mut read)?;
+        let caller = frame.stack_pointer as usize;
+        let mut last = LastSlot::NONE;
+        let mut has_room = frames.push(frame.address as usize);
+        while has_room {
+            if let Some(steps) = &mut steps {
+                (frame, has_room) = steps.follow(&mut last, frame, &self.words, frames);
+            }
+            let address = FrameAddress::from_return_address(frame.address);
+            let Some(address) = address.filter(|_| has_room) else {
+                break;
+            };
+            let mut words = ReadWords::default();
+            let next = rules.unwind(self.modules, address, registers(frame), &mut |at| {
+                words.add(at, read(at))
+            });
+            let Some(next) = next else { break };
+            if let Some(steps) = &mut steps {
+                steps.keep(&last, frame, &words, next);
+            }
+            frame = next;
+            has_room = frames.push(frame.address as usize);
+        }
+        Some(caller)
+    }
+
+    /// Records that this walk, which was not [predicted](Self::predicted), found this backtrace.
+    pub(super) fn keep(&mut self, backtrace: StackId) {
+        let start = self.start();
+        let walks = &mut self.caches.of(self.modules).walks;
+        if !self.modules.is_under_valgrind && walks.follow(&start, &self.words, backtrace) {
+            let steps = self.trace();
+            let walks = &mut self.caches.of(self.modules).walks;
+            walks.keep(&start, &steps, backtrace);
+        }
+    }
+
+    /// Walks again, without the known steps, and returns the steps.
+    fn trace(&mut self) -> Vec<TracedStep> {
+        let rules = &mut self.caches.of(self.modules).rules;
+        let mut steps: Vec<TracedStep> = Vec::with_capacity(DEPTH);
+        let mut address = Some(FrameAddress::InstructionPointer(self.here.instruction));
+        let mut registers_here = self.here.registers;
+        while let Some(at) = address.filter(|_| steps.len() < DEPTH) {
+            let mut read = ReadWords::default();
+            let from = frame(at.address(), &registers_here);
+            let to = rules.unwind(self.modules, at, registers_here, &mut |at| {
+                read.add(at, self.words.read(at).ok_or(()))
+            });
+            steps.push(TracedStep { from, read, to });
+            let Some(to) = to else { break };
+            registers_here = registers(to);
+            address = FrameAddress::from_return_address(to.address);
+        }
+        steps
+    }
 }
 
 /// Must be called after a walk with a wrong result. The reason may be that a library has been

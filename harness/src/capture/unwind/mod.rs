@@ -92,14 +92,28 @@ impl Frames {
 #[inline(never)]
 pub(super) fn stack(stacks: &Stacks) -> StackId {
     let here = quick::Registers::new();
-    let mut key = Frames::new();
-    let Some(caller) = quick::walk(&here, &mut key) else {
+    let Some(mut walk) = quick::Walk::begin(&here, stacks) else {
         return exact_stack(stacks);
     };
-    let Some(reader) = script::reader() else {
-        let seen = stacks.find(key.as_slice());
-        return seen.unwrap_or_else(|| interned(stacks, first_sight(&key, caller).as_slice()));
+    let reader = script::reader();
+    if reader.is_none()
+        && let Some(known) = walk.predicted()
+    {
+        return known;
+    }
+    let mut key = Frames::new();
+    let Some(caller) = walk.frames(&mut key) else {
+        return exact_stack(stacks);
     };
+    let Some(reader) = reader else {
+        let Some(seen) = stacks.find(key.as_slice()) else {
+            return interned(stacks, first_sight(&key, caller).as_slice());
+        };
+        walk.keep(seen);
+        return seen;
+    };
+    // The reader may run code of the interpreter.
+    drop(walk);
     let joined = Joined::new(&key, reader);
     let seen = stacks.find(joined.as_slice());
     seen.unwrap_or_else(|| {

@@ -1,6 +1,8 @@
 //! Stands in for the quick unwinder on platforms where only the exact unwinder works.
 
 use super::Frames;
+use crate::ledger::Stacks;
+use crate::ledger::event::StackId;
 
 /// Stands for the registers of the frame in which a walk begins, which are not used.
 pub(super) struct NoRegisters;
@@ -13,8 +15,25 @@ impl NoRegisters {
     }
 }
 
-pub(super) fn walk(_here: &NoRegisters, _frames: &mut Frames) -> Option<usize> {
-    None
+/// Stands for a walk. There is none.
+pub(super) enum Walk {}
+
+impl Walk {
+    pub(super) fn begin(_here: &NoRegisters, _stacks: &Stacks) -> Option<Self> {
+        None
+    }
+
+    pub(super) fn predicted(&mut self) -> Option<StackId> {
+        match *self {}
+    }
+
+    pub(super) fn frames(&mut self, _frames: &mut Frames) -> Option<usize> {
+        match *self {}
+    }
+
+    pub(super) fn keep(&mut self, _backtrace: StackId) {
+        match *self {}
+    }
 }
 
 pub(super) fn differed() {}

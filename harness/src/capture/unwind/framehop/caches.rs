@@ -14,6 +14,7 @@ use framehop::{
 use super::frame;
 use super::modules::UnwindModules;
 use super::steps::{KnownSteps, UnwoundFrame};
+use super::walks::KnownWalks;
 use crate::capture::thread;
 
 type Cache = CacheNative<MustNotAllocateDuringUnwind>;
@@ -34,9 +35,10 @@ const ROOM_FOR_A_WALK: usize = 64 << 10;
 pub(super) struct CachedRules([Cache; BANKS]);
 
 /// The results of earlier walks that later walks use.
-struct Caches {
-    steps: KnownSteps,
-    rules: CachedRules,
+pub(super) struct Caches {
+    pub(super) walks: KnownWalks,
+    pub(super) steps: KnownSteps,
+    pub(super) rules: CachedRules,
 }
 
 /// A slot for caches, in its own cache line to avoid false sharing. It is locked while a walk uses
@@ -82,19 +84,19 @@ impl Place {
 }
 
 impl Borrowed {
-    /// Returns the known steps and the rules for these modules.
-    pub(super) fn of(
-        &mut self,
-        modules: &'static UnwindModules,
-    ) -> (&mut KnownSteps, &mut CachedRules) {
-        let Caches { steps, rules } = &mut **self.0.get_or_insert_with(|| {
+    /// Returns the caches for these modules.
+    pub(super) fn of(&mut self, modules: &'static UnwindModules) -> &mut Caches {
+        let caches = self.0.get_or_insert_with(|| {
             Box::new(Caches {
+                walks: KnownWalks::new(),
                 steps: KnownSteps::new(),
                 rules: CachedRules(std::array::from_fn(|_| Cache::new_in())),
             })
         });
-        steps.keep_for(ptr::from_ref(modules).addr());
-        (steps, rules)
+        let modules = ptr::from_ref(modules).addr();
+        caches.walks.keep_for(modules);
+        caches.steps.keep_for(modules);
+        caches
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct UnwoundFrame {
 }
 
 impl UnwoundFrame {
-    fn inverted(self) -> Self {
+    pub(super) fn inverted(self) -> Self {
         Self {
             address: !self.address,
             stack_pointer: !self.stack_pointer,
@@ -169,13 +169,21 @@ pub(super) struct ReadWords {
 }
 
 impl ReadWords {
-    pub(super) fn add(&mut self, address: u64, word: Result<u64, ()>) {
+    /// Adds the word at `address`, and returns it.
+    pub(super) fn add(&mut self, address: u64, word: Result<u64, ()>) -> Result<u64, ()> {
         match (self.first.get_mut(self.count), word) {
             (Some(place), Ok(word)) => *place = (address, word),
             // A word that cannot be read cannot be compared either.
             _ => self.count = WORDS,
         }
         self.count += 1;
+        word
+    }
+
+    /// Returns the words with their addresses; `None` if there were too many words, or words that
+    /// could not be read.
+    pub(super) fn words(&self) -> Option<&[(u64, u64)]> {
+        self.first.get(..self.count)
     }
 }
 
@@ -206,7 +214,7 @@ mod tests {
         let mut found = ReadWords::default();
         for position in read {
             let address = stack.as_ptr().wrapping_add(*position).addr() as u64;
-            found.add(address, words.read(address).ok_or(()));
+            let _ = found.add(address, words.read(address).ok_or(()));
         }
         steps.keep(&last, FROM, &found, TO);
         steps

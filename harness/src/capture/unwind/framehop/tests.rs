@@ -1,22 +1,41 @@
 //! Tests that this unwinder and the exact unwinder agree, no matter where a backtrace is captured.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::LazyLock;
 
 use super::super::exact_walk;
-use super::{Frames, Registers, walk};
+use super::{Frames, Registers, Walk};
+use crate::ledger::Stacks;
 
 /// Asserts that both unwinders agree on the caller's stack, and returns its depth.
 #[inline(never)]
 fn compare() -> usize {
     let here = Registers::new();
+    let mut walk = Walk::begin(&here, &STACKS).expect("this thread's stack is known");
+    let predicted = walk.predicted();
     let mut quick = Frames::new();
-    let caller = walk(&here, &mut quick).expect("this thread's stack is known");
+    let caller = walk.frames(&mut quick).expect("a caller");
     let exact = exact_walk(caller);
     assert_eq!(quick.as_slice(), exact.as_slice());
+    let backtrace = STACKS.intern(quick.as_slice());
+    match predicted {
+        Some(predicted) => {
+            PREDICTED.set(PREDICTED.get() + 1);
+            assert_eq!(predicted, backtrace);
+        }
+        None => walk.keep(backtrace),
+    }
     black_box(quick.count)
+}
+
+static STACKS: LazyLock<Stacks> = LazyLock::new(Stacks::default);
+
+thread_local! {
+    /// How many walks of this thread were predicted.
+    static PREDICTED: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Compares twice: the first walk fills the caches, and the second walk uses them.
@@ -41,6 +60,28 @@ fn at_every_depth() {
     for depth in 0..100 {
         recursion(depth);
     }
+}
+
+/// Walks at one of two lines, with a value in a register that callees may save.
+#[inline(never)]
+fn at_two_lines(round: u64) {
+    let mut changes = black_box(round);
+    if round.is_multiple_of(3) {
+        compare();
+    } else {
+        compare();
+    }
+    changes = changes.rotate_left(7);
+    black_box(changes);
+}
+
+#[test]
+fn a_sequence_of_walks_is_predicted_when_it_is_repeated() {
+    let in_turn = || (0..30).for_each(at_two_lines);
+    in_turn();
+    PREDICTED.set(0);
+    in_turn();
+    assert!(PREDICTED.get() > 15, "{}", PREDICTED.get());
 }
 
 #[test]
@@ -117,7 +158,7 @@ fn a_separate_stack_is_not_walked() {
     static ANSWER: AtomicU32 = AtomicU32::new(0);
 
     extern "C" fn elsewhere() {
-        let walked = walk(&Registers::new(), &mut Frames::new()).is_some();
+        let walked = Walk::begin(&Registers::new(), &STACKS).is_some();
         ANSWER.store(1 + u32::from(walked), Relaxed);
     }
 

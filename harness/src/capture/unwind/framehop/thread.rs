@@ -15,7 +15,7 @@ thread_local! {
 pub(super) struct StackWords {
     lowest: u64,
     /// The address after the last word.
-    end: u64,
+    pub(super) end: u64,
     /// How many bytes of the stack are left below this part.
     pub(super) room: usize,
 }

@@ -109,7 +109,7 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
             is_inside.then(|| (self.word)(at)).flatten().ok_or(())
         };
         let unwinder = &self.modules.unwinder;
-        let (_, rules) = self.caches.of(self.modules);
+        let rules = &mut self.caches.of(self.modules).rules;
         let cache = rules.of(address.address());
         let found = unwinder.unwind_frame(address, registers, cache, &mut read);
         found.ok()
