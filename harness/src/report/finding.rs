@@ -353,7 +353,7 @@ fn when(finding: &Finding) -> Option<String> {
         return None;
     }
     let (at_first, at_last) = (count(first), count(last));
-    let calls = match last - first {
+    let calls = match last.saturating_sub(first) {
         0 => format!("call {at_first}"),
         all if all < finding.count => format!("calls {at_first} to {at_last}"),
         _ => format!("the first at call {at_first}, the last at call {at_last}"),
