@@ -137,5 +137,6 @@ fn names(driver: &Driver) -> Vec<String> {
         let name = driver.device_name(device);
         format!("cuda:{device} {}", name.unwrap_or_default())
     };
-    (0..driver.device_count().unwrap_or(0)).map(name).collect()
+    let devices = 0..driver.device_count().unwrap_or(0) as usize;
+    devices.map(name).collect()
 }

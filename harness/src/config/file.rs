@@ -21,6 +21,8 @@ use crate::workspace::{self, Workspace};
 /// A parsed configuration file.
 #[derive(Debug, Default)]
 pub(super) struct File {
+    /// The name of the file in reports.
+    pub(super) shown: String,
     pub(super) run: GivenSettings,
     check: Facts,
     pub(super) overrides: Vec<Override>,
@@ -182,6 +184,7 @@ impl File {
             );
         }
         Ok(Self {
+            shown: shown.to_owned(),
             run: written.run,
             check: check.map(|(_, facts)| facts).unwrap_or_default(),
             overrides,
@@ -465,15 +468,15 @@ mod tests {
     fn a_file_in_a_directory_writable_by_all_is_ignored() {
         use std::os::unix::fs::PermissionsExt;
 
-        let all_s = tempfile::tempdir().unwrap();
-        let package = all_s.path().join("a");
+        let root = tempfile::tempdir().unwrap();
+        let package = root.path().join("a");
         fs::create_dir(&package).unwrap();
-        fs::write(all_s.path().join(NAME), "").unwrap();
-        let shared = fs::Permissions::from_mode(0o1777);
-        fs::set_permissions(all_s.path(), shared).unwrap();
-        assert_eq!(nearest(&package, all_s.path()), None);
+        fs::write(root.path().join(NAME), "").unwrap();
+        let by_all = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(root.path(), by_all).unwrap();
+        assert_eq!(nearest(&package, root.path()), None);
         fs::write(package.join(NAME), "").unwrap();
-        assert_eq!(nearest(&package, all_s.path()), Some(package.join(NAME)));
+        assert_eq!(nearest(&package, root.path()), Some(package.join(NAME)));
     }
 
     #[test]

@@ -59,13 +59,6 @@ pub(crate) struct TestFacts {
     pub(crate) warmup: u32,
 }
 
-/// The configuration file of this process.
-struct Found {
-    /// The name of the file in reports.
-    shown: String,
-    file: File,
-}
-
 /// The settings if nothing is configured.
 impl Default for CheckSettings {
     fn default() -> Self {
@@ -89,7 +82,6 @@ impl CheckSettings {
     ) -> Result<Self, String> {
         let variables = variables::of_this_process()?;
         let file = file_of_this_process(variables, manifest_dir)?;
-        let file = file.map(|found| &found.file);
         Self::combine(variables, options, allow, file, test)
     }
 
@@ -199,10 +191,7 @@ const KEPT_FOR_THE_PROCESS: &str = include_str!("kept-for-the-process.toml");
 pub(crate) fn kept_for_the_process() -> Vec<Suppression> {
     let variables = variables::of_this_process().ok();
     let file = variables.and_then(|it| file_of_this_process(it, None).ok()?);
-    let runs = [
-        variables.map(|it| &it.run),
-        file.map(|found| &found.file.run),
-    ];
+    let runs = [variables.map(|it| &it.run), file.map(|it| &it.run)];
     let mut given = runs.into_iter().flatten();
     match given.find_map(|run| run.kept_for_the_process) {
         Some(KeptForTheProcess::Fail) => Vec::new(),
@@ -289,8 +278,8 @@ pub fn unmatched_overrides(
 /// Returns the name of the configuration file in use, as reports show it.
 pub(crate) fn file_in_use(manifest_dir: Option<&str>) -> Option<&'static str> {
     let variables = variables::of_this_process().ok()?;
-    let found = file_of_this_process(variables, manifest_dir).ok()??;
-    Some(&found.shown)
+    let file = file_of_this_process(variables, manifest_dir).ok()??;
+    Some(&file.shown)
 }
 
 /// Returns the file that the first check of the process finds. It applies to the whole process,
@@ -298,17 +287,14 @@ pub(crate) fn file_in_use(manifest_dir: Option<&str>) -> Option<&'static str> {
 fn file_of_this_process(
     variables: &Variables,
     manifest_dir: Option<&str>,
-) -> Result<Option<&'static Found>, String> {
-    static READ: OnceLock<Result<Option<Found>, String>> = OnceLock::new();
+) -> Result<Option<&'static File>, String> {
+    static READ: OnceLock<Result<Option<File>, String>> = OnceLock::new();
     let read = READ.get_or_init(|| {
         let Some(path) = file::find(variables.config.as_deref(), manifest_dir)? else {
             return Ok(None);
         };
-        let shown = Workspace::current()
-            .relative(&path.to_string_lossy())
-            .to_owned();
-        let file = File::read(&path, &shown)?;
-        Ok(Some(Found { shown, file }))
+        let shown = path.to_string_lossy();
+        File::read(&path, Workspace::current().relative(&shown)).map(Some)
     });
     read.as_ref().map(Option::as_ref).map_err(Clone::clone)
 }

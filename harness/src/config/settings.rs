@@ -77,8 +77,7 @@ gpu_leak_check_options::options!(own);
 
 /// A value of a setting.
 trait Setting: Sized {
-    /// Returns the error message for a value that is not a string, which describes the valid
-    /// values.
+    /// Returns the error message for a value of the wrong type, which describes the valid values.
     fn forms() -> String;
 
     /// Parses a value. Returns an error that describes the problem if `text` is not valid.

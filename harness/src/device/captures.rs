@@ -26,9 +26,9 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn change<T>(change: impl FnOnce(&mut Vec<Capture>) -> T) -> T {
     let mut captures = locked(&CAPTURES);
-    let answer = change(&mut captures);
+    let result = change(&mut captures);
     COUNT.store(captures.len(), Ordering::Release);
-    answer
+    result
 }
 
 /// Records that a capture began on `stream` of `context`. `into` is the existing graph to which the

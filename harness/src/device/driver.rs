@@ -48,7 +48,7 @@ macro_rules! functions {
         /// Safe methods pass only device ordinals, which the driver checks, and pointers to local
         /// variables. Methods that take the handle of a context, pool or stream are unsafe, because
         /// the driver does not define what happens if the object has been destroyed.
-        #[allow(unused_parens, clippy::allow_attributes, reason = "not around `()`")]
+        #[allow(unused_parens, clippy::allow_attributes, reason = "only empty parentheses are used")]
         impl Driver {
             fn of(library: &Library) -> Self {
                 exit::install();
@@ -93,7 +93,8 @@ functions! {
     /// initialised.
     version = c"cuDriverGetVersion"(&u32;);
     [unsafe] name_of_error = c"cuGetErrorName"(error: CuResult, name: *mut *const c_char);
-    number_of_devices = c"cuDeviceGetCount"(&u32;);
+    /// Returns the number of devices. Fails before `cuInit`.
+    device_count = c"cuDeviceGetCount"(&u32;);
     [unsafe] name_of_device = c"cuDeviceGetName"(name: *mut c_char, length: c_int, device: c_int);
     /// Returns the UUID of the device, or of the MIG slice that represents it.
     device_uuid = c"cuDeviceGetUuid_v2"(&[u8; 16]; device: c_int);
@@ -149,7 +150,7 @@ functions! {
     /// # Safety
     ///
     /// The conditions are those of [`Self::pool_attribute`].
-    [unsafe] restart = c"cuMemPoolSetAttribute"(pool: u64, attribute: c_int; &u64);
+    [unsafe] reset_pool_attribute = c"cuMemPoolSetAttribute"(pool: u64, attribute: c_int; &u64);
     /// Returns the pool's unused memory to the system, except for `kept` bytes.
     ///
     /// # Safety
@@ -265,11 +266,6 @@ impl Driver {
     pub(crate) fn cuda_version(&self) -> Result<String, CuResult> {
         let version = self.version()?;
         Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
-    }
-
-    /// Returns the number of devices. Fails before `cuInit`.
-    pub(crate) fn device_count(&self) -> Result<usize, CuResult> {
-        Ok(self.number_of_devices()? as usize)
     }
 
     /// Returns the human-readable name of the device.

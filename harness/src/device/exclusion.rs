@@ -10,8 +10,8 @@
 //! [`synchronise`](super::synchronise) waits for all work of a context, and a thread that destroys
 //! a context at the same time then also waits for that work. The work may in turn wait for that
 //! thread, for example in a host function of a stream. So a destroy call waits only for a limited
-//! time and is then made although the reading goes on. No other reading begins before the destroy
-//! call has ended.
+//! time and is then made even if the reading is still in progress. No other reading begins before
+//! the destroy call has ended.
 
 use crate::sync::{Condvar, Mutex, PoisonError, locked};
 use std::time::Duration;
@@ -120,7 +120,7 @@ mod tests {
 
     /// The thread that destroys something may have to go on before the reading can end.
     #[test]
-    fn a_destruction_begins_although_a_reading_does_not_end() {
+    fn a_destruction_begins_even_if_a_reading_does_not_end() {
         let exclusion: &'static Exclusion = Box::leak(Box::new(Exclusion {
             patience: Duration::from_millis(1),
             ..Exclusion::new()

@@ -48,8 +48,9 @@ pub(crate) fn restart_most_reserved() {
     with_pools(|driver, pools| {
         for pool in pools.iter().filter(|pool| pool.name != PoolName::Graph) {
             // If this fails, the pool keeps its old peak, so the result is too large but never too
-            // small. SAFETY: `with_pools` keeps the pool live.
-            let _ = unsafe { driver.restart(pool.handle, MAX_RESERVED) };
+            // small.
+            // SAFETY: `with_pools` keeps the pool live.
+            let _ = unsafe { driver.reset_pool_attribute(pool.handle, MAX_RESERVED) };
         }
     });
 }

@@ -43,14 +43,14 @@ mod at_load {
 
     use super::{BeforeFirstThread, FIRST_THREAD};
 
-    /// Runs when the program is loaded. CUDA must not be called yet, so this only requests that the
-    /// rest runs later.
+    /// Runs when the program is loaded. CUDA must not be called yet, so this only requests that
+    /// `run_all` is called later.
     #[used]
     // SAFETY: the section holds pointers to functions of this type, and the C library calls each of
     // them once. This function only stores an atomic and registers a callback. The number places it
     // before initialisers without a number, regardless of the order in which objects are linked.
     #[unsafe(link_section = ".init_array.50000")]
-    static LEAVE_WORD: extern "C" fn() = leave_word;
+    static INITIALISER: extern "C" fn() = request;
 
     /// An ELF note without contents, which tells the command that this program contains the
     /// harness.
@@ -59,7 +59,7 @@ mod at_load {
     #[unsafe(link_section = ".note.gpu-leak-check")]
     static NOTE: gpu_leak_hooks::Note = gpu_leak_hooks::Note::new();
 
-    extern "C" fn leave_word() {
+    extern "C" fn request() {
         // SAFETY: the calls have no preconditions and only return numbers of this thread and this
         // process.
         let (this, thread, process) =
@@ -75,7 +75,7 @@ mod at_load {
         if thread::current().name() != Some("main") {
             // It is too early, because a library that is loaded with the program is starting a
             // thread.
-            return leave_word();
+            return request();
         }
         for entry in inventory::iter::<BeforeFirstThread> {
             // This runs inside the C library, and a panic must not unwind into it.

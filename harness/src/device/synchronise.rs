@@ -52,8 +52,8 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
             }
         };
         // SAFETY: the context is in the ledger, its destruction would have been intercepted, and no
-        // context is destroyed while `_contexts` exists. Only a destroy call that has waited for
-        // ten seconds no longer waits for this call, because both might wait forever.
+        // context is destroyed while `_contexts` exists, unless the destroy call has already waited
+        // for ten seconds. Otherwise, the two calls might wait for each other forever.
         let waited = unsafe { driver.in_context(context.handle, wait) };
         if let Err(error) = waited
             && is_poison(error)

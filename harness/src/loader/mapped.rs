@@ -40,7 +40,7 @@ mod tests {
     use super::file;
 
     #[test]
-    fn a_file_is_seen_as_a_whole() {
+    fn the_whole_file_is_mapped() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         assert_eq!(file(&path), None, "not there");

@@ -8,6 +8,7 @@ use gpu_leak_core::judge::LINES_AFTER;
 use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
 use super::screen::Screen;
+use super::sources::LONGEST;
 use super::style::Rendering;
 
 /// The largest number of characters of a line that are shown.
@@ -16,6 +17,7 @@ const WIDEST: usize = 100;
 const INDENTATION: usize = 4;
 /// How many characters are kept after the marked range if the beginning of the line is cut off.
 const BEHIND_MARK: usize = 20;
+
 /// Lines of a source file, which are written below their location.
 pub(super) struct Excerpt<'a> {
     pub(super) arrow: &'static str,
@@ -44,7 +46,8 @@ impl Excerpt<'_> {
         let (blue, red) = (how.style.frame(), how.style.mark());
         let file = self.frame.file.as_deref().unwrap_or_default();
         let first = self.frame.line.unwrap_or(0);
-        let all = first..=self.until.unwrap_or(first);
+        let last = self.until.unwrap_or(first);
+        let all = first..=last.min(first.saturating_add(LONGEST));
         let is_shown = |line| shown.contains(&(file.to_owned(), line));
         if self.label.is_none() && all.clone().all(is_shown) {
             return Ok(());
@@ -68,7 +71,7 @@ impl Excerpt<'_> {
             let column = self.frame.column.filter(|_| label.is_some());
             let column = column.map(|it| it.saturating_sub(indentation as u32));
             let marked = Marked::new(&text[indentation..], column, self.frame.language);
-            let end = if self.ends_there { *all.end() } else { first };
+            let end = if self.ends_there { last } else { first };
             // What comes after a call is more informative than what comes before it.
             let before = first.saturating_sub(number) * LINES_AFTER;
             let after = number.saturating_sub(first).min(number.abs_diff(end));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
+use std::iter;
 
 use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedFree, Finding, FindingKind, Frame, Left, Library,
@@ -51,13 +52,12 @@ pub(super) fn write(
         let through = wrapper.map_or_else(String::new, through);
         let caller = site.caller_of_wrapper().filter(|_| wrapper.is_none());
         let passages: Vec<_> = finding.shown_passages().collect();
-        // Passages that begin at one of these lines are shown together with that line.
-        let place = |frame: &Frame| (frame.file.clone(), frame.line);
         let itself = ("-->", frame, through, at_its_line(finding));
         let caller_of_it = |caller| (":::", caller, String::new(), "called here".to_owned());
-        let own = [Some(itself), caller.map(caller_of_it)];
-        let own = own.into_iter().flatten();
+        let own = iter::once(itself).chain(caller.map(caller_of_it));
         let own = own.map(|(arrow, frame, through, label)| {
+            // A passage that begins at this line is shown together with the line.
+            let place = |frame: &Frame| (frame.file.clone(), frame.line);
             let from_it = passages.iter().find(|it| place(&it.frame) == place(frame));
             let is_inner = caller.is_some() && arrow == "-->";
             let until = from_it
@@ -114,7 +114,7 @@ fn through(wrapper: &Frame) -> String {
 }
 
 /// Returns the function in the description of a place, such as `Pool::new (src/a.rs:12)`.
-fn name(place: &str) -> &str {
+fn function_of(place: &str) -> &str {
     place.split(" (").next().unwrap_or_default()
 }
 
@@ -123,7 +123,7 @@ fn name(place: &str) -> &str {
 #[must_use]
 pub fn at_its_line(finding: &Finding) -> String {
     match &finding.failed {
-        Some(failed) => refused(failed),
+        Some(failed) => failure(failed),
         None => allocated(finding),
     }
 }
@@ -135,7 +135,8 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     lines(finding, test, false)
 }
 
-/// Like [`details`]. If the passages are shown as well, what they show is not repeated.
+/// Like [`details`]. `with_passages` says that the finding's passages are shown as well, so that
+/// the lines must not repeat them.
 fn lines(finding: &Finding, test: &str, with_passages: bool) -> Vec<(&'static str, String)> {
     let quotes = |what| with_passages && finding.shown_passages().any(|it| it.what == what);
     let site = finding.shown_site();
@@ -159,10 +160,9 @@ fn lines(finding: &Finding, test: &str, with_passages: bool) -> Vec<(&'static st
     let reusable = reusable.take(MAX_REUSABLE).map(Reusable::sentence);
     let thread = finding.foreign_thread.as_deref().map(escape::name);
     let thread = thread.map(|name| format!("{name}, which does not belong to the test"));
-    let (held, ended) = match (library, &finding.ended) {
-        (Some(library), ended) => (Some(held_by_library(library)), ended.as_ref()),
-        (None, _) => (None, None),
-    };
+    let held = library.map(held_by_library);
+    // Without a library, `held_by` says how the context ended.
+    let ended = finding.ended.as_ref().filter(|_| library.is_some());
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
     let notes = allowed_by.chain(ended.map(ended_in));
     let notes = notes.chain(finding.notes.iter().cloned());
@@ -207,7 +207,7 @@ fn is_sibling_quoted(finding: &Finding) -> bool {
     };
     let is_of = |part: &str| {
         let mut passages = finding.shown_passages();
-        passages.any(|it| name(&it.frame.shown()) == name(part))
+        passages.any(|it| function_of(&it.frame.shown()) == function_of(part))
     };
     let mut ways = others.freed_at.split(" ← ");
     others.allocated_from.is_none() && ways.all(|part| begins_in_test(part) || is_of(part))
@@ -249,7 +249,7 @@ fn held_by_library(library: &Library) -> String {
     text
 }
 
-/// Writes one line for each label.
+/// Writes one line for each detail.
 fn write_details(
     details: impl IntoIterator<Item = (&'static str, String)>,
     how: &Rendering,
@@ -274,21 +274,21 @@ fn allocated(finding: &Finding) -> String {
         return share(largest) + &allocated_by(largest);
     }
     let (created, freed) = finding.verbs();
-    let siblings = finding.siblings.iter();
-    let by_these = match siblings.clone().any(|it| it.allocated_from.is_some()) {
+    let mut siblings = finding.siblings.iter();
+    let as_below = match siblings.any(|it| it.allocated_from.is_some()) {
         true => ", called as below",
         false => "",
     };
     let allocated = times(finding.allocated.max(1));
     match (finding.allocated, finding.freed) {
-        (0 | 1, 0) if by_these.is_empty() => format!("{created} here"),
+        (0 | 1, 0) if as_below.is_empty() => format!("{created} here"),
         (_, 0) if finding.ended.is_some() => {
-            format!("{created} here {allocated}{by_these}, never {freed} by the program")
+            format!("{created} here {allocated}{as_below}, never {freed} by the program")
         }
-        (_, 0) => format!("{created} here {allocated}{by_these}, never {freed}"),
-        (_, back) => format!(
-            "{created} here {allocated}{by_these}, {freed} {}",
-            times(back)
+        (_, 0) => format!("{created} here {allocated}{as_below}, never {freed}"),
+        (_, frees) => format!(
+            "{created} here {allocated}{as_below}, {freed} {}",
+            times(frees)
         ),
     }
 }
@@ -353,7 +353,7 @@ fn when(finding: &Finding) -> Option<String> {
         return None;
     }
     let (at_first, at_last) = (count(first), count(last));
-    let calls = match last - first {
+    let calls = match last.saturating_sub(first) {
         0 => format!("call {at_first}"),
         all if all < finding.count => format!("calls {at_first} to {at_last}"),
         _ => format!("the first at call {at_first}, the last at call {at_last}"),
@@ -391,7 +391,7 @@ fn times(number: u64) -> String {
 }
 
 /// Returns a text such as `this call returned CUDA_ERROR_INVALID_VALUE (1)`.
-fn refused(failed: &FailedFree) -> String {
+fn failure(failed: &FailedFree) -> String {
     format!(
         "this call returned {} ({})",
         escape::name(&failed.error),
@@ -420,10 +420,9 @@ fn rounds(finding: &Finding) -> Option<String> {
         _ => format!("{} more ({bytes})", count(more.count / steps)),
     };
     let (levels, number) = (levels.join(", "), rounds.len());
-    // These are the parts of an amount that are compared.
-    let applies = |left: Left| (left.bytes, (!is_same_count).then_some(left.count));
+    let compared = |left: Left| (left.bytes, (!is_same_count).then_some(left.count));
     let mut steps = rounds.windows(2).map(|pair| pair[1].minus(pair[0]));
-    Some(match steps.all(|step| applies(step) == applies(*first)) {
+    Some(match steps.all(|step| compared(step) == compared(*first)) {
         true => format!("each of {number} rounds left {more}"),
         false => format!("{levels} left after rounds 1 to {number}: on average {more} in each"),
     })
@@ -465,14 +464,14 @@ fn further_runs(finding: &Finding) -> Option<String> {
         ) => (runs, of, count, bytes),
         _ => return None,
     };
-    let what = match finding.kind {
+    let verb = match finding.kind {
         FindingKind::OverBudget => "exceeded",
         FindingKind::Retained => "kept",
         _ => "left",
     };
     let text = match finding.kind {
-        _ if of >= 3 && runs == of => format!("{what} in all {of} runs"),
-        _ if of >= 3 => format!("{what} in {runs} of {of} runs, including the last"),
+        _ if of >= 3 && runs == of => format!("{verb} in all {of} runs"),
+        _ if of >= 3 => format!("{verb} in {runs} of {of} runs, including the last"),
         FindingKind::OverBudget => "the second run exceeded it too".to_owned(),
         FindingKind::Retained => format!("the second run kept {} more", exact_size(bytes)),
         _ => format!("a second run of the test left {} more", count(more)),
@@ -480,14 +479,10 @@ fn further_runs(finding: &Finding) -> Option<String> {
     Some(text + ": not one-time set-up")
 }
 
-/// Returns the number of devices in `report`. The host is not counted, because its memory has its
-/// own names.
+/// Returns the number of devices in `report`. The host is not one of them.
 fn devices(report: &Report) -> usize {
     let tables = report.devices.iter().map(|device| device.place);
     let findings = report.findings.iter().map(|finding| finding.place);
-    let devices: BTreeSet<_> = tables.chain(findings).collect();
-    devices
-        .iter()
-        .filter(|place| **place != Place::HOST)
-        .count()
+    let devices = tables.chain(findings).filter(|it| *it != Place::HOST);
+    devices.collect::<BTreeSet<_>>().len()
 }

@@ -35,8 +35,7 @@ pub fn headline(report: &Report) -> String {
     let left = || left_by(&findings);
     let status = format!("gpu leak check: {}", status(report));
     match report.status {
-        CheckStatus::Found(_) if findings.is_empty() => format!("{status}: {}", why(report)),
-        CheckStatus::Found(kind) => match kind {
+        CheckStatus::Found(kind) if !findings.is_empty() => match kind {
             FindingKind::Leaked => format!("gpu leak: {}", left()),
             FindingKind::FailedFree => {
                 let failed = failures(&findings);
@@ -57,13 +56,9 @@ pub fn headline(report: &Report) -> String {
             FindingKind::Allowed => format!("{status}: {}", amounts(&findings)),
             _ => status,
         },
-        CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
-            format!("{status}: {}", why(report))
-        }
+        CheckStatus::Clean => status,
         CheckStatus::Unexpected => format!("gpu leak check: {}", why(report)),
-        CheckStatus::Aborted => format!("{status}: the process ended inside the test"),
-        // The result is the status alone, for example `clean`.
-        _ => status,
+        _ => format!("{status}: {}", why(report)),
     }
 }
 
@@ -112,14 +107,14 @@ fn budgets(findings: &[&Finding]) -> String {
 
 /// Returns a text such as `2 allocations, 1.00 MiB on cuda:0 and 1 stream on cuda:1`.
 fn amounts(findings: &[&Finding]) -> String {
-    let mut amounts: Vec<((Sort, Place), Amount)> = Vec::new();
+    let mut amounts: Vec<((Category, Place), Amount)> = Vec::new();
     for finding in findings {
-        let sort = match finding.resource {
-            Some(kind) if kind.is_handle() => Sort::Handles(kind),
-            Some(_) => Sort::Allocations,
-            None => Sort::Reserve,
+        let category = match finding.resource {
+            Some(kind) if kind.is_handle() => Category::Handles(kind),
+            Some(_) => Category::Allocations,
+            None => Category::Reserve,
         };
-        let key = (sort, finding.place);
+        let key = (category, finding.place);
         match amounts.iter_mut().find(|(known, _)| *known == key) {
             Some((_, sum)) => *sum = sum.plus(finding.amount()),
             None => amounts.push((key, finding.amount())),
@@ -127,25 +122,26 @@ fn amounts(findings: &[&Finding]) -> String {
     }
     let texts = amounts
         .iter()
-        .map(|((sort, place), sum)| text(*sort, *place, *sum));
+        .map(|((category, place), sum)| amount(*category, *place, *sum));
     listed(&texts.collect::<Vec<_>>())
 }
 
-/// The groups in which the findings of a place are summed up.
+/// The categories in which the findings of a place are summed up.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sort {
+enum Category {
     Allocations,
     Reserve,
     Handles(Kind),
 }
 
-fn text(sort: Sort, place: Place, sum: Amount) -> String {
-    let what = match sort {
-        Sort::Allocations => sum.text("allocation"),
-        Sort::Reserve => format!("{} reserved", exact_size(sum.bytes)),
-        Sort::Handles(kind) => quantity(sum.count, kind.noun()),
+/// Returns a text such as `2 allocations, 1.00 MiB on cuda:0`.
+fn amount(category: Category, place: Place, sum: Amount) -> String {
+    let amount = match category {
+        Category::Allocations => sum.text("allocation"),
+        Category::Reserve => format!("{} reserved", exact_size(sum.bytes)),
+        Category::Handles(kind) => quantity(sum.count, kind.noun()),
     };
-    format!("{what} on {}", escape::name(&place.to_string()))
+    format!("{amount} on {}", escape::name(&place.to_string()))
 }
 
 /// Returns a text such as `1 free returned CUDA_ERROR_INVALID_VALUE (1)`.

@@ -20,7 +20,7 @@ pub fn help(report: &Report) -> Vec<String> {
     help
 }
 
-/// Returns one or two sentences for the reason why a report is inconclusive, if it is, and for each
+/// Returns what to do about the reason why a check has no result, if there is one, and about each
 /// kind of finding, worst first.
 pub(super) fn remedies(report: &Report) -> Vec<String> {
     let mut kinds: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
@@ -28,7 +28,7 @@ pub(super) fn remedies(report: &Report) -> Vec<String> {
     kinds.dedup();
     let reason = report.reason.iter().map(|reason| reason.remedy.clone());
     let remedies = kinds.into_iter().flat_map(|kind| match kind {
-        FindingKind::Leaked | FindingKind::Grew => of_left(kind, report),
+        FindingKind::Leaked | FindingKind::Grew => for_resources(kind, report),
         kind => remedy(kind, report).into_iter().collect(),
     });
     reason.chain(remedies).collect()
@@ -75,7 +75,7 @@ fn causes(report: &Report) -> impl Iterator<Item = &Finding> {
 
 /// Returns what to do about the resources in findings of this kind. The result is one sentence for
 /// all of these findings, or one sentence for each remedy.
-fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
+fn for_resources(kind: FindingKind, report: &Report) -> Vec<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
     if let (FindingKind::Leaked, Some(entry)) = (kind, exceeded) {
         return vec![format!(
@@ -86,7 +86,7 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let one = total(of_kind().map(|it| it.count)) == 1;
     let mut remedies: Vec<String> = Vec::new();
     for finding in of_kind() {
-        let remedy = of_its_cause(finding, report, one);
+        let remedy = for_its_cause(finding, report, one);
         let remedy = remedy.unwrap_or_else(|| in_general(kind, report, one));
         if !remedies.contains(&remedy) {
             remedies.push(remedy);
@@ -103,7 +103,7 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
 
 /// Returns what to do about a finding, based on the most certain of its known causes; `None` if no
 /// cause is known. `one` says whether the findings are about a single resource.
-fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String> {
+fn for_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String> {
     let (it, these) = if one {
         ("it", "this one")
     } else {
@@ -264,24 +264,19 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         FindingKind::Retained => {
             // If there is a worse finding, its advice already names the options.
             let is_worst = report.status == CheckStatus::Found(kind);
-            let option = match is_worst {
-                true => meant_to_stay(report),
-                false => String::new(),
-            };
-            format!("release the pool or empty its cache before the test ends{option}")
+            let options = report.meant_to_stay.as_ref().filter(|_| is_worst);
+            let stay = options.map_or_else(String::new, |options| {
+                format!("; if it is meant to stay: #[gpu_leak_check({options})]")
+            });
+            format!("release the pool or empty its cache before the test ends{stay}")
         }
         FindingKind::OverBudget => {
-            let of_kind = |finding: &&Finding| finding.kind == kind;
-            let budgets = report.findings.iter().filter(of_kind);
-            let largest = |limit: Limit| {
-                let reached = budgets
-                    .clone()
-                    .filter_map(|finding| finding.budget.as_ref());
-                let reached = reached.filter(|budget| budget.limit == limit);
-                reached.map(|budget| budget.reached).max()
-            };
+            let of_kind = report.findings.iter().filter(|it| it.kind == kind);
+            let budgets = of_kind.filter_map(|it| it.budget.as_ref());
             let raised = Limit::ALL.iter().filter_map(|limit| {
-                largest(*limit).map(|reached| format!("{} = {}", limit.option(), literal(reached)))
+                let of_limit = budgets.clone().filter(|budget| budget.limit == *limit);
+                let largest = of_limit.map(|budget| budget.reached).max()?;
+                Some(format!("{} = {}", limit.option(), literal(largest)))
             });
             format!(
                 "allocate less, or raise the budget: #[gpu_leak_check({})]",
@@ -335,17 +330,6 @@ fn python(report: &Report, kind: FindingKind) -> &'static str {
     } else {
         ""
     }
-}
-
-/// Returns `; if it is meant to stay: …` if there are options with which the check would have
-/// passed.
-fn meant_to_stay(report: &Report) -> String {
-    report
-        .meant_to_stay
-        .as_ref()
-        .map_or_else(String::new, |options| {
-            format!("; if it is meant to stay: #[gpu_leak_check({options})]")
-        })
 }
 
 /// Returns the function that all findings of `kind` have in common.

@@ -171,19 +171,19 @@ fn is_dependency_source(file: &str) -> bool {
         [".cargo", "registry" | "git", _] => true,
         // These are the directories of the registry and of git checkouts below any CARGO_HOME. The
         // name of the directory inside them ends with a hash.
-        ["registry", "src", host] => ends_in_hash(host),
-        ["git", "checkouts", repository] => ends_in_hash(repository),
+        ["registry", "src", name] | ["git", "checkouts", name] => without_hash(name).is_some(),
         // If `vendor` is among a package's sources, it is a module of that package.
         [parent, "vendor", _] => *parent != "src",
         _ => false,
     }) || file.starts_with("vendor/")
 }
 
-/// Whether a name ends with a hash, as in `index.crates.io-1949cf8c6b5b557f`.
-fn ends_in_hash(name: &str) -> bool {
-    name.rsplit_once('-').is_some_and(|(_, hash)| {
-        hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
-    })
+/// Returns a name without cargo's hash, such as `train` for `train-0123456789abcdef`; `None` if the
+/// name does not end with a hash.
+pub(super) fn without_hash(name: &str) -> Option<&str> {
+    let (name, hash) = name.rsplit_once('-')?;
+    let is_hash = hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hash.then_some(name)
 }
 
 fn of_symbol(function: &str) -> Owner {

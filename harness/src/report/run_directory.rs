@@ -163,7 +163,8 @@ impl NamedRun {
         let mut files = fs::read_dir(&run.directory).into_iter().flatten().flatten();
         if files.any(|file| !is_run || !is_written_by_us(&file.path())) {
             return Err(io::Error::other(format!(
-                "{} contains files that do not belong to a run",
+                "{} contains files that do not belong to a run; remove them, or choose another \
+                 name",
                 run.directory.display()
             )));
         }
@@ -324,14 +325,15 @@ fn start_time(stat: &str) -> Option<u64> {
     fields.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
 }
 
-/// Returns the name of the directory of the run `name`: the name itself if it is the name of a plain
-/// file, or else one that no other name of a run has, since it ends in a hash of the name.
+/// Returns the name of the directory of the run `name`. This is `name` itself if that is a plain
+/// file name. Otherwise it ends with a hash of `name`, so that no two runs share a directory.
 pub fn run_file_name(name: &str) -> String {
     let mut plain = file_name(name);
     if plain == name {
         return plain;
     }
-    // The programs and the command may have been built by different compilers.
+    // The programs and the command may have been built by different compilers, and must still
+    // calculate the same hash.
     let end = format!("-{:016x}", lasting_hash(name.as_bytes()));
     while plain.len() + end.len() > LONGEST_NAME {
         plain.pop();

@@ -136,7 +136,7 @@ impl Header {
         Some(program_of(self.pid).as_ref() == Some(&self.executable))
     }
 
-    /// Returns what is known about another process of this machine.
+    /// Returns a header that contains only what is known about every process of this machine.
     pub(super) fn of(pid: u32, run: &str) -> Self {
         Self {
             schema: SCHEMA,

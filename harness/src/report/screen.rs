@@ -23,7 +23,7 @@ pub(super) struct Screen {
 /// A line that may be left out, unless it is the most important one of its passage.
 #[derive(Debug)]
 struct OptionalLine {
-    /// Where the line belongs in the text.
+    /// The offset in the text, in bytes, at which the line belongs.
     at: usize,
     /// The distance from the most important line; the farthest lines are left out first.
     distance: u32,

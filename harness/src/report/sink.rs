@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, process};
 
 use super::check_report::Report;
+use super::owner::without_hash;
 use super::run_directory::{RunDirectory, UNFINISHED, run_files, run_name};
 use super::run_file::{
     Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SNAPSHOT, Unchecked,
@@ -105,10 +106,7 @@ impl Sink {
         };
         let newest = path.with_extension(SNAPSHOT);
         let unfinished = path.with_extension(UNFINISHED);
-        let written = Record::Snapshot(snapshot)
-            .to_line()
-            .map_err(io::Error::from)
-            .and_then(|line| write_anew(&unfinished, &line))
+        let written = write_anew(&unfinished, &Record::Snapshot(snapshot))
             .and_then(|()| fs::rename(&unfinished, &newest));
         if let Err(error) = written {
             *state = give_up(&newest, &error);
@@ -207,25 +205,25 @@ fn open(directory: &RunDirectory) -> io::Result<PathBuf> {
 /// [1]: https://nexte.st/docs/configuration/env-vars/
 fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
     let number = |name| variable(name)?.parse().ok();
-    let test = [
-        variable("NEXTEST_BINARY_ID")?,
-        variable("NEXTEST_TEST_NAME")?,
-    ];
+    let binary = variable("NEXTEST_BINARY_ID")?;
+    let test = variable("NEXTEST_TEST_NAME")?;
     Some(Attempt {
-        test: test.join(" "),
+        test: format!("{binary} {test}"),
         run: variable("NEXTEST_RUN_ID")?,
         number: number("NEXTEST_ATTEMPT")?,
         round: number("NEXTEST_STRESS_CURRENT"),
     })
 }
 
-/// Creates a file. If another process has left a file with this name, it is replaced.
-fn write_anew(path: &Path, line: &[u8]) -> io::Result<()> {
+/// Writes a record to a new file. If another process has left a file with this name, it is
+/// replaced.
+fn write_anew(path: &Path, record: &Record<'_>) -> io::Result<()> {
     // An error usually means that the file did not exist.
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let line = record.to_line()?;
     within_size_limit(line.len() as u64)?;
-    file.write_all(line)
+    file.write_all(&line)
 }
 
 /// Appends a line with a single system call, so that the file contains only whole lines if the
@@ -292,12 +290,7 @@ fn removed(path: &Path) -> String {
 /// `target/debug/deps/train-0123456789abcdef`.
 fn binary_name(executable: &Path) -> String {
     let name = executable.file_stem().unwrap_or_default().to_string_lossy();
-    match name.rsplit_once('-') {
-        Some((binary, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
-            binary.to_owned()
-        }
-        _ => name.into_owned(),
-    }
+    without_hash(&name).unwrap_or(&name).to_owned()
 }
 
 #[cfg(test)]

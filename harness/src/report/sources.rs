@@ -1,7 +1,6 @@
 //! Reads the source lines that reports show.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
@@ -13,8 +12,8 @@ use crate::workspace::Workspace;
 /// The largest size, in bytes, of a source file that is read.
 const LARGEST: u64 = 4 << 20;
 
-/// The maximum number of lines in a passage.
-const LONGEST: u32 = 12;
+/// The maximum number of lines of a passage after its first line.
+pub(super) const LONGEST: u32 = 12;
 /// How many lines before and after a passage are searched for lines to show with it.
 const FARTHEST: u32 = 6;
 
@@ -48,20 +47,11 @@ impl Sources {
     /// Returns these lines of a file, counted from 1. If the file is shorter, there are fewer
     /// lines; if it cannot be read, there are none.
     pub fn lines(&self, file: &str, numbers: RangeInclusive<u32>) -> Vec<String> {
-        let Some(file) = self.open(file) else {
-            return Vec::new();
-        };
-        let mut file = BufReader::new(file);
-        for _ in 1..*numbers.start() {
-            if !file.skip_until(b'\n').is_ok_and(|skipped| skipped != 0) {
-                return Vec::new();
-            }
-        }
-        let lines = file.split(b'\n').map_while(Result::ok);
-        lines
-            .take(numbers.count())
-            .map(|text| String::from_utf8_lossy(&text).trim_end().to_owned())
-            .collect()
+        let bytes = self.read(file).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let before = numbers.start().saturating_sub(1) as usize;
+        let lines = text.lines().skip(before).take(numbers.count());
+        lines.map(|line| line.trim_end().to_owned()).collect()
     }
 
     /// Returns these lines of a file and some lines around them in the same function, each with its
@@ -107,16 +97,12 @@ impl Sources {
         modified.is_ok_and(|modified| self.built.is_some_and(|built| modified > built))
     }
 
-    fn open(&self, file: &str) -> Option<File> {
+    fn read(&self, file: &str) -> Option<Vec<u8>> {
         let path = self.root.join(file);
         let is_own = self.built.is_some();
-        if !is_own && !is_source_below(&self.root, file, &path) {
-            return None;
-        }
-        let file = File::open(path).ok()?;
-        file.metadata()
-            .is_ok_and(|data| data.is_file())
-            .then_some(file)
+        // Reading a device or a pipe might never end.
+        let is_safe = path.is_file() && (is_own || is_source_below(&self.root, file, &path));
+        is_safe.then(|| fs::read(path).ok())?
     }
 }
 
@@ -129,14 +115,11 @@ fn is_source_below(root: &Path, file: &str, path: &Path) -> bool {
         .extension()
         .is_some_and(|end| ends.iter().any(|known| end == *known));
     let is_inside = || {
-        Some(
-            fs::canonicalize(path)
-                .ok()?
-                .starts_with(fs::canonicalize(root).ok()?),
-        )
+        let (path, root) = (fs::canonicalize(path), fs::canonicalize(root));
+        path.is_ok_and(|path| root.is_ok_and(|root| path.starts_with(root)))
     };
     let is_small = || path.metadata().is_ok_and(|data| data.len() <= LARGEST);
-    is_relative && is_source && is_inside() == Some(true) && is_small()
+    is_relative && is_source && is_inside() && is_small()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::sources::Sources;
 /// How a report is rendered.
 #[derive(Clone, Debug)]
 pub struct Rendering {
-    /// Whether to use colours, and which.
+    /// Whether to use colours.
     pub style: Style,
     /// Where source lines are read from.
     pub sources: Sources,
@@ -49,10 +49,9 @@ impl Style {
 
     fn chosen(variable: impl Fn(&str) -> Option<OsString>, terminal: bool) -> Self {
         let is_set = |name| variable(name).is_some_and(|value| !value.is_empty());
-        let forced =
-            variable("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
-        let dumb = variable("TERM").is_some_and(|value| value == "dumb");
-        let colour = !is_set("NO_COLOR") && (forced || (terminal && !dumb));
+        let is = |name, expected: &str| variable(name).is_some_and(|value| value == expected);
+        let forced = is_set("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0");
+        let colour = !is_set("NO_COLOR") && (forced || (terminal && !is("TERM", "dumb")));
         Self { colour }
     }
 

@@ -46,8 +46,14 @@ impl Summary {
         *self.statuses.entry(report.status).or_default() += 1;
         if report.status.is_failure() || report.status == CheckStatus::Inconclusive {
             self.list(List::Named(report.status), &report.test);
-        } else if let CheckStatus::Found(kind) = report.status {
-            self.locate(kind, report);
+        } else if let CheckStatus::Found(kind) = report.status
+            && kind != FindingKind::Allowed
+            && let Some(worst) = report.findings.iter().find(|it| it.kind == kind)
+        {
+            // A passing test's own report is shown only with `--show-output`, so this names the line
+            // as well.
+            let test = format!("{} at {}", report.test, worst.location());
+            self.list(List::Named(report.status), &test);
         }
         if report.is_only_warned() {
             self.list(List::Warned, &report.test);
@@ -67,19 +73,6 @@ impl Summary {
             for note in &report.notes {
                 self.note(note);
             }
-        }
-    }
-
-    /// Names a test that passes although it has a finding, and the line of the finding, because the
-    /// test's own report is shown only with `--show-output`.
-    fn locate(&mut self, kind: FindingKind, report: &Report) {
-        if kind == FindingKind::Allowed {
-            return;
-        }
-        let mut findings = report.findings.iter();
-        if let Some(worst) = findings.find(|finding| finding.kind == kind) {
-            let named = format!("{} at {}", report.test, worst.location());
-            self.list(List::Named(report.status), &named);
         }
     }
 

@@ -58,7 +58,7 @@ fn each_word<T>(
     // Reading debug information makes about a million allocations on the host.
     let _quiet = quiet();
     let (then, now) = history::modules_of(raw);
-    let mut known = locked(&KNOWN);
+    let mut cache = locked(&CACHE);
     let mut all = Vec::new();
     let mut started = false;
     for &word in raw {
@@ -70,8 +70,8 @@ fn each_word<T>(
                 // A return address may be the first byte after its function, or even after its
                 // module. The byte before it belongs to the call.
                 let module = then.find(word.saturating_sub(1));
-                let is_there = module.is_some_and(|module| now.has(module));
-                let frames = known.at(word, module, is_there);
+                let is_loaded = module.is_some_and(|module| now.has(module));
+                let frames = cache.at(word, module, is_loaded);
                 started = frames.iter().any(begins_a_thread);
                 frames
             }
@@ -160,38 +160,37 @@ fn begins_a_thread(frame: &Frame) -> bool {
     function.contains("__rust_begin_short_backtrace")
 }
 
-static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+static CACHE: LazyLock<Mutex<FrameCache>> = LazyLock::new(Mutex::default);
 
-/// The addresses that have been looked up. The key includes the code that was at the address, so
-/// that a module that was unloaded is not confused with a module that was loaded in its place.
-/// Files are named as in the debug information.
+/// The addresses that have been looked up.
 #[derive(Default)]
-struct Known {
-    frames: FxHashMap<(Code, usize), Vec<Frame>>,
+struct FrameCache {
+    /// The frames of each address. Their files are named as in the debug information. The key
+    /// includes the address of the module's description, which stays valid for the life of the
+    /// process, so that a module that was unloaded is not confused with a module that was loaded in
+    /// its place. Outside every module, it is 0.
+    frames: FxHashMap<(usize, usize), Vec<Frame>>,
     debug_info: DebugInfo,
 }
 
-/// The address of the description of a module, which stays valid for the life of the process; 0
-/// outside every module.
-type Code = usize;
-
-impl Known {
+impl FrameCache {
     /// Returns the frames of the call before `address` in `module`, which may have been unloaded.
-    fn at(&mut self, address: usize, module: Option<&Arc<Module>>, is_there: bool) -> &[Frame] {
-        let code = module.map_or(0, |module| Arc::as_ptr(module).addr());
-        let frames = self.frames.entry((code, address));
+    fn at(&mut self, address: usize, module: Option<&Arc<Module>>, is_loaded: bool) -> &[Frame] {
+        let description = module.map_or(0, |module| Arc::as_ptr(module).addr());
+        let frames = self.frames.entry((description, address));
         frames.or_insert_with(|| {
             let call = address.saturating_sub(1);
             let module = module.map(|module| &**module);
-            look_up(call, module, is_there, &mut self.debug_info)
+            look_up(call, module, is_loaded, &mut self.debug_info)
         })
     }
 }
 
+/// Returns the frames of the call at the address `call`.
 fn look_up(
     call: usize,
     module: Option<&Module>,
-    is_there: bool,
+    is_loaded: bool,
     debug_info: &mut DebugInfo,
 ) -> Vec<Frame> {
     let nameless = Frame {
@@ -203,7 +202,7 @@ fn look_up(
     // NVIDIA's libraries are large and stripped, so they are not opened. While they are loaded, the
     // loader knows their exported functions.
     if nameless.owner == Owner::Cuda {
-        let function = is_there.then(|| loader::exported(call)).flatten();
+        let function = is_loaded.then(|| loader::exported(call)).flatten();
         return vec![Frame {
             offset: nameless.offset.filter(|_| function.is_none()),
             function: function.map(Arc::from),

@@ -33,17 +33,13 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
 
     for device in devices.iter().filter(|device| !device.rows.is_empty()) {
         let strong = style.strong();
-        write!(
-            out,
-            "\n{strong}{}{strong:#}",
-            padded(&device_title(device), left)
-        )?;
+        write!(out, "\n{strong}{:<left$}{strong:#}", device_title(device))?;
         for (header, width) in HEADERS.iter().zip(widths) {
             write!(out, "{header:>width$}")?;
         }
         writeln!(out)?;
         for row in &device.rows {
-            let mut line = padded(&label(row, layer), left);
+            let mut line = format!("{:<left$}", label(row, layer));
             for (at, (cell, width)) in cells(row).iter().zip(widths).enumerate() {
                 let mark = if at == 2 && row.after > row.baseline {
                     style.mark()
@@ -122,8 +118,10 @@ fn label(row: &Row, layer_width: usize) -> String {
         Figure::Handles => "",
         figure => figure.name(),
     };
-    let layer = padded(&escape::cell(&row.layer), layer_width);
-    format!("  {layer}  {figure}").trim_end().to_owned()
+    let layer = escape::cell(&row.layer);
+    format!("  {layer:<layer_width$}  {figure}")
+        .trim_end()
+        .to_owned()
 }
 
 /// Returns the four figures of a row: before the check, after the check, the difference, and the
@@ -142,8 +140,4 @@ pub fn cells(row: &Row) -> [String; 4] {
 
 fn width(text: &str) -> usize {
     text.chars().count()
-}
-
-fn padded(text: &str, to: usize) -> String {
-    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }

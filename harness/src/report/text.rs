@@ -31,8 +31,8 @@ pub fn to_string(report: &Report, how: &Rendering) -> String {
     let mut screen = Screen::default();
     // Writing to a string cannot fail.
     let _ = write(report, how, &mut screen);
-    let mistakes = report.findings.iter().filter(|it| !it.is_consequence);
-    match mistakes.count() {
+    let causes = report.findings.iter().filter(|it| !it.is_consequence);
+    match causes.count() {
         1 => {
             let at = (report.file.as_str(), report.line, report.column);
             screen.fitted(&panic_message(&report.test, at, &headline(report)))

@@ -16,11 +16,11 @@ struct Section {
 }
 
 fn sections() -> [Section; 4] {
-    let section = |key, header, repeats, keys: &[&'static str], but| Section {
+    let section = |key, header, repeats, keys: &[&'static str], except| Section {
         key,
         header,
         repeats,
-        keys: keys.iter().copied().filter(|key| *key != but).collect(),
+        keys: keys.iter().copied().filter(|it| *it != except).collect(),
     };
     [
         section("run", "[run]", false, GivenSettings::KEYS, ""),

@@ -1,10 +1,9 @@
 //! Values in the configuration file, and the errors for invalid values.
 
-use std::fmt;
-
 use gpu_leak_check_options::units;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
+use serde::de::{self, Deserializer};
+use toml::Value;
 use toml::value::Datetime;
 use wildmatch::WildMatch;
 
@@ -96,29 +95,15 @@ pub(super) struct WrittenSize(pub(super) u64);
 
 impl<'de> Deserialize<'de> for WrittenSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct SizeVisitor;
-
-        impl Visitor<'_> for SizeVisitor {
-            type Value = u64;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number of bytes, or a size in quotes such as \"1 MiB\"")
-            }
-
-            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<u64, E> {
-                let what = |_| E::custom(format!("{bytes} bytes: a size cannot be negative"));
-                u64::try_from(bytes).map_err(what)
-            }
-
-            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<u64, E> {
-                Ok(bytes)
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
-                units::bytes(text).map_err(E::custom)
-            }
-        }
-
-        from.deserialize_any(SizeVisitor).map(Self)
+        let size = match Value::deserialize(from)? {
+            Value::Integer(bytes) => u64::try_from(bytes)
+                .map_err(|_| format!("{bytes} bytes: a size cannot be negative")),
+            Value::String(text) => units::bytes(&text),
+            _ => Err(
+                "expected a whole number of bytes, or a size in quotes such as \"1 MiB\""
+                    .to_owned(),
+            ),
+        };
+        size.map(Self).map_err(de::Error::custom)
     }
 }

@@ -25,17 +25,13 @@ use crate::capture::modules::Module;
 pub(in crate::report) struct DebugInfo(FxHashMap<PathBuf, Option<Image>>);
 
 impl DebugInfo {
-    /// Returns the functions at the call before `address`, innermost first; empty if nothing is
-    /// known.
+    /// Returns the functions at `address`, innermost first; empty if nothing is known.
     pub(in crate::report) fn at(&mut self, address: usize, module: Option<&Module>) -> Vec<Symbol> {
         let Some(module) = module else {
             return Vec::new();
         };
-        if !self.0.contains_key(&module.path) {
-            self.0
-                .insert(module.path.clone(), Image::open(&module.path));
-        }
-        match &self.0[&module.path] {
+        let image = self.0.entry(module.path.clone());
+        match image.or_insert_with_key(|path| Image::open(path)) {
             Some(image) => image.at(module.offset(address) as u64),
             None => Vec::new(),
         }

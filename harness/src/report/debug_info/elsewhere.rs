@@ -13,8 +13,7 @@ pub(in crate::report) struct BacktraceDebugInfo;
 pub(in crate::report) use self::BacktraceDebugInfo as DebugInfo;
 
 impl BacktraceDebugInfo {
-    /// Returns the functions at the call before `address`, innermost first; empty if nothing is
-    /// known.
+    /// Returns the functions at `address`, innermost first; empty if nothing is known.
     pub(in crate::report) fn at(
         &mut self,
         address: usize,

@@ -1,4 +1,5 @@
-use super::{Language, Marked, WIDEST};
+use super::{Excerpt, Frame, Language, Marked, Rendering, Screen, Shown, WIDEST};
+use crate::report::{Sources, Style};
 
 fn marked(line: &str, column: u32) -> (String, String) {
     let shown = Marked::new(line, Some(column), Language::Compiled);
@@ -69,4 +70,29 @@ fn a_word_longer_than_the_line_may_be_is_marked_as_far_as_it_is_shown() {
     let (text, mark) = marked(&"x".repeat(10_000), 1);
     assert_eq!(text.chars().count(), WIDEST);
     assert_eq!(mark.len(), WIDEST);
+}
+
+/// A run file may come from anywhere, so a passage in it may have any length.
+#[test]
+fn the_lines_of_an_endless_passage_are_not_all_stored() {
+    let frame = Frame {
+        file: Some("a.rs".into()),
+        line: Some(1),
+        ..Frame::default()
+    };
+    let excerpt = Excerpt {
+        arrow: ":::",
+        frame: &frame,
+        heading: String::new(),
+        label: None,
+        until: Some(1_000_000),
+        ends_there: true,
+    };
+    let how = Rendering {
+        style: Style::PLAIN,
+        sources: Sources::below("/nowhere"),
+    };
+    let mut shown = Shown::new();
+    let written = excerpt.write(&how, &mut shown, &mut Screen::default());
+    assert!(written.is_ok() && shown.len() < 100, "{}", shown.len());
 }

@@ -30,7 +30,7 @@ fn files_of_rust_itself_are_std() {
 }
 
 #[test]
-fn files_cargo_fetched_are_dependencies() {
+fn files_that_cargo_fetched_are_dependencies() {
     for file in [
         "/home/u/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/cudarc-0.19.10/src/lib.rs",
         "/ci/home/registry/src/index.crates.io-1949cf8c6b5b557f/cudarc-0.19.10/src/lib.rs",
@@ -43,7 +43,7 @@ fn files_cargo_fetched_are_dependencies() {
 }
 
 #[test]
-fn headers_of_cpps_standard_library_are_std() {
+fn headers_of_the_cpp_standard_library_are_std() {
     for file in [
         "/usr/include/c++/13/bits/stl_vector.h",
         "/usr/lib/gcc/x86_64-linux-gnu/13/../../../../include/c++/13/bits/invoke.h",

@@ -74,7 +74,7 @@ fn nothing_is_removed_that_is_not_a_run() {
 }
 
 #[test]
-fn processes_of_a_run_share_a_directory_and_no_file() {
+fn processes_of_a_run_share_a_directory_but_no_file() {
     let base = tempfile::tempdir().unwrap();
     let directory = run(base.path(), "now");
     let paths = [1, 2, 2].map(|pid| directory.create_file("train", pid).unwrap());
@@ -113,7 +113,7 @@ fn a_run_has_the_name_that_the_environment_sets() {
 }
 
 #[test]
-fn programs_one_process_started_are_one_run() {
+fn programs_that_one_process_started_are_one_run() {
     let name = run_name(|_| None);
     assert_eq!(name, run_name(|_| None));
     let parent = std::os::unix::process::parent_id();
@@ -121,14 +121,14 @@ fn programs_one_process_started_are_one_run() {
 }
 
 #[test]
-fn a_processs_name_cannot_shift_the_fields() {
+fn the_name_of_a_process_cannot_shift_the_fields() {
     let stat = "12 (a) b) S 1 12 12 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 2";
     assert_eq!(start_time(stat), Some(987_654));
     assert_eq!(start_time(""), None);
 }
 
 #[test]
-fn a_name_becomes_one_plain_file() {
+fn any_name_becomes_a_plain_file_name() {
     for (name, file) in [
         ("train-0.1_a", "train-0.1_a"),
         ("../../etc/passwd", "_._.._etc_passwd"),

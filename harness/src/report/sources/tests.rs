@@ -24,7 +24,7 @@ fn only_lines_that_are_there_are_read() {
 }
 
 #[test]
-fn a_file_that_changed_after_the_build_says_so() {
+fn a_file_that_changed_after_the_build_is_recognised() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.rs"), "one").unwrap();
     let mut sources = Sources::below(directory.path());

@@ -1,7 +1,8 @@
 use super::Summary;
 use crate::ledger::{Amount, Layer, Place};
-use crate::report::check_report::Code;
-use crate::report::check_report::{CheckStatus, Finding, FindingKind, Frame, Reason, Report, Site};
+use crate::report::check_report::{
+    CheckStatus, Code, Finding, FindingKind, Frame, Reason, Report, Site,
+};
 
 fn without(code: Code, remedy: &str) -> Report {
     Report {
@@ -24,7 +25,7 @@ fn a_summary_without_checks_and_notes_has_no_line() {
 }
 
 #[test]
-fn statuses_are_counted_the_usual_first_then_the_worst() {
+fn statuses_are_counted_clean_first_and_then_worst_first() {
     let statuses = [
         CheckStatus::Found(FindingKind::FirstUse),
         CheckStatus::Clean,

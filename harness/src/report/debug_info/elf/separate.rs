@@ -20,8 +20,8 @@ const SYSTEM: &str = "/usr/lib/debug";
 pub(super) fn debug_file(path: &Path, loaded: &ElfFile) -> Option<(PathBuf, ElfFile)> {
     let id = loaded.build_id();
     let by_id = id.and_then(by_build_id);
-    let places = by_id.into_iter().chain(linked(path, loaded));
-    places.into_iter().find_map(|place| {
+    let mut places = by_id.into_iter().chain(linked(path, loaded));
+    places.find_map(|place| {
         let file = ElfFile::open(&place)?;
         // A debug file from another build would have different lines.
         let is_of_it = id.is_none() || file.build_id().is_none_or(|other| Some(other) == id);

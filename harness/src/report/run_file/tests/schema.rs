@@ -16,13 +16,13 @@ fn schema() -> String {
     schema["title"] = json!(format!(
         "A line of a gpu-leak-check run file, schema {SCHEMA}"
     ));
-    let records = schema["oneOf"].as_array_mut().expect("a schema a record");
+    let records = schema["oneOf"].as_array_mut().expect("the records");
     let known: Vec<Value> = records
         .iter()
         .map(|record| record["properties"]["record"]["const"].clone())
         .collect();
     records.push(json!({
-        "description": "Something a later release writes: to be skipped.",
+        "description": "A record of a later release, which readers skip.",
         "type": "object",
         "properties": { "record": { "type": "string", "not": { "enum": known } } },
         "required": ["record"],
@@ -65,8 +65,9 @@ fn the_published_schema_is_that_of_the_types() {
     let published = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         published == schema,
-        "{} is not what the types say. If fields or records were only added, write it again with \
-         SCHEMA_BLESS=1; if a reader of the old one would misunderstand, raise SCHEMA",
+        "{} does not match the types. If fields or records were only added, write it again with \
+         SCHEMA_BLESS=1; if a reader of the old schema would misunderstand the new files, also \
+         increase SCHEMA",
         path.display()
     );
 }
