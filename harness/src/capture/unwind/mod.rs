@@ -2,12 +2,13 @@
 //!
 //! There are two unwinders. `exact` is the unwinder that panics use, and costs about 100 ns per
 //! frame. `framehop` is ten times as fast, because it caches what it has learned about each return
-//! address and each frame. However, it guesses if the unwind tables contain something that it does
-//! not know. So its result is used only as a key: a backtrace that has not been seen before is
-//! walked by both, and the result of `exact` is stored. If the results differ, the key is not found
-//! the next time either, and `exact` keeps handling that backtrace. `exact` also handles all
-//! backtraces for which the quick unwinder does not work. Miri has no registers and only its own
-//! unwinder, so it takes all backtraces through the `backtrace` crate, as other platforms do.
+//! address and each frame; a whole walk that repeats an earlier one is recognised by the words of
+//! the stack. However, it guesses if the unwind tables contain something that it does not know. So
+//! its result is used only as a key: a backtrace that has not been seen before is walked by both,
+//! and the result of `exact` is stored. If the results differ, the key is not found the next time
+//! either, and `exact` keeps handling that backtrace. `exact` also handles all backtraces for which
+//! the quick unwinder does not work. Miri has no registers and only its own unwinder, so it takes
+//! all backtraces through the `backtrace` crate, as other platforms do.
 //!
 //! Nothing is symbolised here, and frames of the driver are kept. A report trims them by module and
 //! function, because their number varies.
