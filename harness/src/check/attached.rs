@@ -182,7 +182,7 @@ impl Attached {
 
     /// Writes a snapshot of the live records.
     pub fn snapshot(&self, cause: Cause) {
-        if !exit::may_tell() {
+        if !exit::may_report() {
             return;
         }
         let _quiet = quiet();
@@ -221,7 +221,7 @@ impl Attached {
     /// Records that the interpreter that runs the program has begun to shut down. From now on, it
     /// frees resources that its globals hold. These are reported, but are not a failure.
     pub fn interpreter_ends(&self) {
-        if !exit::may_tell() {
+        if !exit::may_report() {
             return;
         }
         let _quiet = quiet();
@@ -232,7 +232,7 @@ impl Attached {
     /// count as freed. Resources that end with its contexts do not count as freed, because the
     /// driver is shutting down.
     ///
-    /// Call this only if the harness's data [may be read](exit::may_tell).
+    /// Call this only if the harness's data [may be read](exit::may_report).
     fn exit_began(&self) {
         self.snapshot(Cause::Exit);
         let _quiet = quiet();
@@ -253,7 +253,7 @@ impl Attached {
 
     /// Judges the process, which is about to end.
     pub fn finish(&self) {
-        if !exit::may_tell() {
+        if !exit::may_report() {
             return;
         }
         let _quiet = quiet();
