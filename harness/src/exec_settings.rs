@@ -65,8 +65,9 @@ impl Settings {
     }
 }
 
-/// Returns the environment variables of the run. In a process that a command watches, they are those
-/// with which it was started, because the program may have removed them before its first check.
+/// Returns the environment variables of the run. In a process that the command watches, these are
+/// the variables that the process was started with, because the program may have removed some of
+/// them before its first check.
 pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     static FIRST: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
     let first = FIRST.get_or_init(first_variables);
@@ -85,7 +86,7 @@ pub(crate) fn text_variable(name: &str) -> Option<String> {
     variable(name)?.into_string().ok()
 }
 
-/// Returns the variables with which this process was started, if a command watches it.
+/// Returns the variables that this process was started with, if the command watches it.
 #[cfg(unix)]
 fn first_variables() -> Vec<(OsString, OsString)> {
     use std::ffi::OsStr;
@@ -110,7 +111,7 @@ fn first_variables() -> Vec<(OsString, OsString)> {
 
 /// Whether the library for unmodified programs is active in this process, or will be active once
 /// the driver is initialised.
-pub(crate) fn is_here() -> bool {
+pub(crate) fn is_preloaded() -> bool {
     Settings::of_this_process().is_some()
 }
 
