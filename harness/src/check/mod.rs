@@ -1,7 +1,7 @@
 //! One check, from its beginning to its outcome.
 //!
-//! `session.rs` contains the whole flow, which is the same for a test, a block, a manual scope, a
-//! program and an attached program. `run.rs` contains a single run of a body. `CheckInput`
+//! `session.rs` contains the whole flow, which is the same for a test, a block, an explicit scope,
+//! a program and an attached program. `run.rs` contains a single run of a body. `CheckInput`
 //! (`judge/input.rs` of the core) contains everything that the judgement uses.
 //!
 //! # Floors
@@ -9,8 +9,8 @@
 //! Each floor imports only from floors below it, which `tests/structure.rs` verifies.
 //!
 //! ```text
-//! 5 annotated block              entry points: what has the attribute (a test, every test of a program, a program's
-//!   manual_scope attached        `main`), a block of a test, a manual scope, an unmodified program
+//! 5 annotated block              entry points: what is annotated (a test, every test of a program, a program's
+//!   manual_scope attached        `main`), a block of a test, an explicit scope, an unmodified program
 //! 4 session isolate              the whole flow of a check; a test in its own process
 //! 3 process outcome              what a process does before and after its checks: listening, warm-up, summary; pass,
 //!                                warn or fail, and how that is reported;
