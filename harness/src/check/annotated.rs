@@ -71,7 +71,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         let settings = settings_of(case).unwrap_or_else(|why| refuse(&subject_of(case), why));
         let nested = is_inside_a_check();
         if settings.policy.mode != Mode::Off && !nested && libtest::is_second(case) {
-            outcome::fail(case, libtest::REGISTERED_TWICE, "");
+            outcome::fail(case, libtest::REGISTERED_TWICE);
         }
         // If the command has preloaded a library, that library judges this process as a whole, so
         // the test runs in another process.
@@ -91,8 +91,8 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         let turn = turn::take(&settings.test, caller);
         let body = |scope| body::run(case.name(), scope, case.body);
         let checked = check(session_of(case, settings, turn), body);
-        let report = |checked| outcome::report(&subject_of(case), checked).0;
-        outcome::end_like_body(case, checked.map_or_else(|end| end, report))
+        let end = checked.map_or_else(|end| end, |checked| outcome::report(checked).0);
+        outcome::end_like_body(case, end)
     })
 }
 

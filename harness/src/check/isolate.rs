@@ -68,7 +68,7 @@ pub(crate) fn run(case: &Case) -> ExitCode {
             "cannot start a separate process for {}: {error}",
             case.name()
         );
-        outcome::fail(case, why, "")
+        outcome::fail(case, why)
     });
     match ran {
         Ran {
@@ -85,12 +85,11 @@ pub(crate) fn run(case: &Case) -> ExitCode {
             case,
             "`isolate` started this program again for this test, but the test did not run there: \
              the program must support libtest's arguments, as `gpu_leak_check::main!()` does",
-            "",
         ),
         Ran { status, .. } => {
             let report = aborted(case, status);
             exit_summary::change(|summary| summary.add(&report));
-            outcome::fail(case, headline(&report), &outcome::rendered(&report))
+            outcome::fail_with(&report, headline(&report), &outcome::rendered(&report))
         }
     }
 }

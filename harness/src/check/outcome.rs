@@ -4,10 +4,9 @@ use std::panic::resume_unwind;
 use std::process::ExitCode;
 
 use super::body::{self, End};
-use super::naming::subject_of;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
-use crate::judge::{Subject, Untraced};
+use crate::judge::Untraced;
 use crate::options::OnLeak;
 pub(crate) use crate::report::check_report::Outcome;
 use crate::report::check_report::{CheckStatus, Finding, FindingKind, Report};
@@ -69,9 +68,9 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
 /// # Panics
 ///
 /// Panics if the check fails its test.
-pub(crate) fn report(subject: &Subject, checked: Checked) -> (End, Report) {
+pub(crate) fn report(checked: Checked) -> (End, Report) {
     if let Some(failed) = checked.failed {
-        fail_at(subject, failed, &rendered(&checked.report));
+        fail_with(&checked.report, failed, &rendered(&checked.report));
     }
     print_report(&checked.report);
     (checked.end, checked.report)
@@ -89,10 +88,10 @@ pub(crate) fn end_like_body(case: &Case, end: End) -> ExitCode {
         (End::Failed(code), None) => code,
         (End::Panicked(payload), None) => resume_unwind(payload),
         (End::Panicked(payload), Some(wanted)) => match body::mismatch(&*payload, wanted) {
-            Some(why) => fail(case, why, ""),
+            Some(why) => fail(case, why),
             None => ExitCode::SUCCESS,
         },
-        (End::Passed | End::Failed(_), Some(_)) => fail(case, "test did not panic as expected", ""),
+        (End::Passed | End::Failed(_), Some(_)) => fail(case, "test did not panic as expected"),
     }
 }
 
@@ -111,20 +110,24 @@ pub(crate) fn rendered(report: &Report) -> String {
     text::to_string(report, &Rendering::for_stderr())
 }
 
-/// Fails the test in the way a panic would. The panic line is printed here and not by the panic
-/// hook, because the report must be part of the failure message, and runners use the text after the
-/// last such line as the message.
-pub(crate) fn fail(case: &Case, headline: impl Into<String>, details: &str) -> ! {
-    fail_at(&subject_of(case), headline, details)
+/// Fails the test in the way a panic would.
+pub(crate) fn fail(case: &Case, headline: impl Into<String>) -> ! {
+    let at = (case.origin.file, case.origin.line, case.origin.column);
+    fail_at(case.name(), at, headline.into(), "")
 }
 
-/// Like [`fail`], for a block.
-pub(crate) fn fail_at(subject: &Subject, headline: impl Into<String>, details: &str) -> ! {
-    // The text is moved rather than copied, because `assertion` recognises the panic by the address
-    // of the text.
-    let headline: String = headline.into();
-    let at = (subject.file.as_str(), subject.line, subject.column);
-    let message = text::panic_message(&subject.test, at, &headline);
+/// Like [`fail`], for a check with this report. Prints `details` below the panic message.
+pub(crate) fn fail_with(report: &Report, headline: String, details: &str) -> ! {
+    let at = (report.file.as_str(), report.line, report.column);
+    fail_at(&report.test, at, headline, details)
+}
+
+/// Fails `test`. The panic line is printed here and not by the panic hook, because the report must
+/// be part of the failure message, and runners use the text after the last such line as the
+/// message. `headline` is moved rather than copied, because `assertion` recognises the panic by the
+/// address of this text.
+fn fail_at(test: &str, at: (&str, u32, u32), headline: String, details: &str) -> ! {
+    let message = text::panic_message(test, at, &headline);
     text::tell(&format!("{message}\n{details}"));
     resume_unwind(Box::new(headline))
 }

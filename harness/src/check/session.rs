@@ -463,7 +463,7 @@ fn cannot_begin(subject: &Subject, reason: Reason) -> ! {
     };
     file(&report, Amount::default());
     assertion::fails(&report, &why, true);
-    outcome::fail_at(subject, why, "")
+    outcome::fail_with(&report, why, "")
 }
 
 impl Drop for Session {
