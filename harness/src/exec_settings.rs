@@ -35,7 +35,7 @@ pub struct Settings {
 impl Settings {
     /// Returns the settings for the preloaded library; `None` if that library should not watch this
     /// process.
-    pub fn of_this_process() -> Option<Self> {
+    pub fn for_preloaded_library() -> Option<Self> {
         let settings = Self::read()?;
         let is_meant = settings.child_of.is_none_or(is_parent);
         (is_meant && !settings.is_contained()).then_some(settings)
@@ -43,7 +43,7 @@ impl Settings {
 
     /// Returns the settings for the copy of this library that the program itself contains; `None`
     /// if that copy should not watch this process.
-    pub(crate) fn of_this_program() -> Option<Self> {
+    pub(crate) fn for_contained_library() -> Option<Self> {
         Self::read().filter(Self::is_contained)
     }
 
@@ -112,7 +112,7 @@ fn first_variables() -> Vec<(OsString, OsString)> {
 /// Whether the library for unmodified programs is active in this process, or will be active once
 /// the driver is initialised.
 pub(crate) fn is_preloaded() -> bool {
-    Settings::of_this_process().is_some()
+    Settings::for_preloaded_library().is_some()
 }
 
 #[cfg(unix)]

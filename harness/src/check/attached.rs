@@ -144,7 +144,7 @@ inventory::submit!(BeforeFirstThread(watch_this_program));
 /// watched if it checks itself, or if it uses neither the driver nor an allocator that reports its
 /// blocks.
 fn watch_this_program() {
-    let Some(settings) = Settings::of_this_program() else {
+    let Some(settings) = Settings::for_contained_library() else {
         return;
     };
     let checks_itself = |case: &&Case| settings.name.as_deref() == Some(case.name());
@@ -170,7 +170,7 @@ fn at_first_use() {
 
     // Another thread does not wait here, because it may hold a lock for which this one waits.
     if !IS_DONE.swap(true, Ordering::Relaxed)
-        && let Some(settings) = Settings::of_this_program()
+        && let Some(settings) = Settings::for_contained_library()
     {
         uncancelled(|| attach(&settings));
     }

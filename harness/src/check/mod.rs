@@ -22,7 +22,7 @@
 //! 2 body turn                    a body, on its own thread or on the current one; which check may run now (the gate),
 //!                                and what else may be running (`concurrency`);
 //!   collect                      what a run has left: records with their owners, anomalies, what was freed;
-//!   naming                       the names of things in a report, and of the check itself;
+//!   naming                       the names in a report, and the name of the check itself;
 //!   holders                      who still holds what leaked;
 //!   movements                    the allocations and frees in a recording
 //! 1 scopes                       who owns a resource: the tree of scopes, the tokens of threads;
