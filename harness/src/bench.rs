@@ -7,7 +7,8 @@ use crate::report::check_report::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
 use crate::{Scope, capture, device, observe};
 
-/// Does what the first check of a process does: begins to accept reports from sources.
+/// Begins to accept reports from sources and finds the driver, as the first check of a process
+/// does.
 pub fn start() {
     observe::listen();
     let _ = api::begin_check();

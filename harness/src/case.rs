@@ -56,8 +56,8 @@ impl Case {
 pub struct ShouldPanic {
     /// A text that the panic message must contain; `None` accepts any panic.
     pub expected: Option<&'static str>,
-    /// Whether libtest expects the panic too, because another macro had already made the test. The
-    /// test's function must then panic if the test passes, and return if it fails.
+    /// Whether libtest expects the panic as well, because another macro has already generated the
+    /// test. The test's function must then panic if the test passes, and return if it fails.
     pub by_libtest: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What `cargo gpu-leak` uses in addition to the data of reports. This is not covered by SemVer,
-//! because the command and the library are released together.
+//! What `cargo gpu-leak` uses in addition to the public data of reports. It is not covered by
+//! SemVer, because the command and this library are released together.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::api::{self, Reach};
 use crate::check::blind;
 #[cfg(any(test, fuzzing, feature = "command"))]
-pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
+pub use crate::check::movements::{Movements, RecordedAllocation, Step, StepKind, movements};
 use crate::check::outcome::weigh;
 use crate::config::CheckSettings;
 pub use crate::config::{
@@ -106,7 +106,7 @@ pub fn is_recording(path: &Path) -> bool {
 /// The drivers and devices that checks can see on this machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The CUDA version that the driver supports, or why there is none.
+    /// The CUDA version that the driver supports, or why there is no usable driver.
     pub driver: Result<String, String>,
     /// The devices, for example `cuda:0 NVIDIA H200`.
     pub devices: Vec<String>,

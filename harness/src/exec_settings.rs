@@ -35,7 +35,7 @@ pub struct Settings {
 impl Settings {
     /// Returns the settings for the preloaded library; `None` if that library should not watch this
     /// process.
-    pub fn of_this_process() -> Option<Self> {
+    pub fn for_preloaded_library() -> Option<Self> {
         let settings = Self::read()?;
         let is_meant = settings.child_of.is_none_or(is_parent);
         (is_meant && !settings.is_contained()).then_some(settings)
@@ -43,7 +43,7 @@ impl Settings {
 
     /// Returns the settings for the copy of this library that the program itself contains; `None`
     /// if that copy should not watch this process.
-    pub(crate) fn of_this_program() -> Option<Self> {
+    pub(crate) fn for_contained_library() -> Option<Self> {
         Self::read().filter(Self::is_contained)
     }
 
@@ -65,8 +65,9 @@ impl Settings {
     }
 }
 
-/// Returns the environment variables of the run. In a process that a command watches, they are those
-/// with which it was started, because the program may have removed them before its first check.
+/// Returns the environment variables of the run. In a process that the command watches, these are
+/// the variables that the process was started with, because the program may have removed some of
+/// them before its first check.
 pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     static FIRST: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
     let first = FIRST.get_or_init(first_variables);
@@ -85,7 +86,7 @@ pub(crate) fn text_variable(name: &str) -> Option<String> {
     variable(name)?.into_string().ok()
 }
 
-/// Returns the variables with which this process was started, if a command watches it.
+/// Returns the variables that this process was started with, if the command watches it.
 #[cfg(unix)]
 fn first_variables() -> Vec<(OsString, OsString)> {
     use std::ffi::OsStr;
@@ -110,8 +111,8 @@ fn first_variables() -> Vec<(OsString, OsString)> {
 
 /// Whether the library for unmodified programs is active in this process, or will be active once
 /// the driver is initialised.
-pub(crate) fn is_here() -> bool {
-    Settings::of_this_process().is_some()
+pub(crate) fn is_preloaded() -> bool {
+    Settings::for_preloaded_library().is_some()
 }
 
 #[cfg(unix)]

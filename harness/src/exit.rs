@@ -18,13 +18,13 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
 static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
-/// Registers `last`, which is called when the process exits, but not when it is killed or aborts.
-/// The function that was registered last is called first.
+/// Registers `handler`, which is called when the process exits, but not when it is killed or
+/// aborts. The handler that was registered last is called first.
 ///
-/// `last` runs on the thread that called `exit`, and must not call the driver. It does not run in a
-/// forked child, because the child would repeat the report of its parent.
-pub(crate) fn at_exit(last: fn()) {
-    locked(&AT_EXIT).push(last);
+/// `handler` runs on the thread that called `exit`, and must not call the driver. It does not run
+/// in a forked child, because the child would repeat the report of its parent.
+pub(crate) fn at_exit(handler: fn()) {
+    locked(&AT_EXIT).push(handler);
     install();
 }
 
@@ -58,10 +58,9 @@ pub(crate) fn may_call_driver() -> bool {
 }
 
 /// Whether the harness's data may be read at process exit. It may not be read in a forked child,
-/// because threads that do not exist there may hold locks. It may not be read either if a signal
-/// handler calls `exit` in the middle of the harness's own work, because this thread may then hold
-/// locks.
-pub(crate) fn may_tell() -> bool {
+/// because threads that do not exist there may hold locks, or if a signal handler calls `exit` in
+/// the middle of the harness's own work, because this thread may then hold locks.
+pub(crate) fn may_report() -> bool {
     !forked() && !is_quiet()
 }
 
@@ -83,7 +82,7 @@ pub(crate) fn install() {
 
 extern "C" fn on_exit() {
     EXITING.store(true, Ordering::Relaxed);
-    if !may_tell() {
+    if !may_report() {
         return;
     }
     let handlers = std::mem::take(&mut *locked(&AT_EXIT));
@@ -94,7 +93,7 @@ extern "C" fn on_exit() {
 }
 
 #[cfg(unix)]
-unsafe extern "C" fn on_fork() {
+extern "C" fn on_fork() {
     FORKED.store(true, Ordering::Relaxed);
 }
 

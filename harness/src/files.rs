@@ -82,6 +82,6 @@ mod tests {
         // Everything in a file system that is mounted from another machine may look like this,
         // including the package's own directory.
         assert!(access(0, true).is_no_wider(Some(access(0, true))));
-        assert!(!access(1000, false).is_no_wider(None), "of nobody known");
+        assert!(!access(1000, false).is_no_wider(None), "unknown owner");
     }
 }

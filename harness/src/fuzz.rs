@@ -1,6 +1,8 @@
 //! Fuzz targets. Each is a function that panics if a property does not hold. They are not part of
 //! the published library: only the tests of this crate and the targets in `fuzz/` use them.
 
+use gpu_leak_check_options::units;
+
 pub use crate::check::fuzz::recording;
 pub use crate::config::fuzz::{config, variables};
 pub use crate::report::fuzz::{patterns, run_file, sites};
@@ -13,17 +15,11 @@ pub use crate::report::fuzz::{patterns, run_file, sites};
 /// Panics if the property does not hold.
 pub fn units(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    if let Ok(bytes) = gpu_leak_check_options::units::bytes(&text) {
-        assert_eq!(
-            gpu_leak_check_options::units::bytes(&format!("{bytes} B")),
-            Ok(bytes)
-        );
+    if let Ok(bytes) = units::bytes(&text) {
+        assert_eq!(units::bytes(&format!("{bytes} B")), Ok(bytes));
     }
-    if let Ok(time) = gpu_leak_check_options::units::milliseconds(&text) {
-        assert_eq!(
-            gpu_leak_check_options::units::milliseconds(&format!("{time}ms")),
-            Ok(time)
-        );
+    if let Ok(time) = units::milliseconds(&text) {
+        assert_eq!(units::milliseconds(&format!("{time}ms")), Ok(time));
     }
 }
 

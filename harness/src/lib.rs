@@ -255,6 +255,7 @@ pub use gpu_leak_check_macros::warmup;
 /// ```
 ///
 /// ## `confirm`
+///
 /// A body with findings runs once more, and only findings that repeat are leaks, because the first
 /// run may have created objects that the process keeps permanently. With `confirm = false` the
 /// first run decides.
@@ -287,6 +288,7 @@ pub use gpu_leak_check_macros::warmup;
 /// ```
 ///
 /// ## `peaks`
+///
 /// The report lists the memory that was live at the peak of each layer, by source line, with the
 /// calls that allocated it. The lines add up to the peak, to the byte. The report also lists
 /// allocations that could share one buffer. `cargo gpu-leak test --peaks` turns this on for all
@@ -420,6 +422,7 @@ pub use gpu_leak_check_macros::warmup;
 /// check all tests of a suite, run `cargo gpu-leak test --every-test`.
 ///
 /// # Panics
+///
 /// Panics if something is still live at the end. The report describes the resource, where it was
 /// allocated and what to do.
 pub use gpu_leak_check_macros::gpu_leak_check;

@@ -25,8 +25,9 @@ impl Workspace {
         })
     }
 
-    /// Returns the workspace in which the tests run. A runner may run them in another copy of the
-    /// workspace than the one from which they were compiled, and then names the package there.
+    /// Returns the workspace in which the tests run. A runner may run them in a copy of the
+    /// workspace other than the one from which they were compiled, and then sets
+    /// `CARGO_MANIFEST_DIR` to the package in that copy.
     pub(crate) fn of_runner() -> Self {
         let current = Self::current();
         match manifest_dir() {
@@ -84,8 +85,8 @@ impl Workspace {
     }
 
     /// Returns cargo's target directory. This is the ancestor of the running program that cargo has
-    /// marked as a cache. Without one, it is `CARGO_TARGET_DIR` or, if this is not set, `target` in
-    /// the workspace.
+    /// marked as a cache. If there is none, it is `CARGO_TARGET_DIR` or, if that is not set,
+    /// `target` in the workspace.
     pub(crate) fn target(&self) -> PathBuf {
         let executable = env::current_exe().unwrap_or_default();
         let directory = executable.parent().unwrap_or(&executable);
@@ -154,19 +155,19 @@ mod tests {
     fn a_manifest_in_a_directory_writable_by_all_is_ignored() {
         use std::os::unix::fs::PermissionsExt;
 
-        let all_s = tempfile::tempdir().unwrap();
-        let package = all_s.path().join("work/a");
+        let outer = tempfile::tempdir().unwrap();
+        let package = outer.path().join("work/a");
         fs::create_dir_all(&package).unwrap();
-        fs::write(all_s.path().join("Cargo.toml"), "[workspace]\n").unwrap();
+        fs::write(outer.path().join("Cargo.toml"), "[workspace]\n").unwrap();
         let of = || Workspace::of(&package, Path::new("")).root;
-        assert_eq!(of(), all_s.path());
-        let shared = fs::Permissions::from_mode(0o1777);
-        fs::set_permissions(all_s.path(), shared).unwrap();
+        assert_eq!(of(), outer.path());
+        let writable_by_all = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(outer.path(), writable_by_all).unwrap();
         assert_eq!(of(), package);
     }
 
     #[test]
-    fn without_its_sources_the_compilers_paths_show_the_root() {
+    fn without_its_sources_the_compiler_s_paths_show_the_root() {
         let of = |directory: &str, file: &str| Workspace::of(Path::new(directory), Path::new(file));
         let workspace = of("/gone/w/crates/a", "crates/a/tests/t.rs");
         assert_eq!(workspace.root(), Path::new("/gone/w"));

@@ -56,7 +56,7 @@ extern "C" fn on_load() {
 /// Begins the check. This is called once in a process, before the program initialises the driver.
 fn attach() {
     // Without settings, this process is not meant to be watched.
-    let Some(settings) = Settings::of_this_process() else {
+    let Some(settings) = Settings::for_preloaded_library() else {
         return;
     };
     // This comes before attaching, since the first calls to the driver follow immediately. A Python

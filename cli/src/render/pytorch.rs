@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use gpu_leak_check::__command::{Did, Movements, Taken, movements};
+use gpu_leak_check::__command::{Movements, RecordedAllocation, StepKind, movements};
 use gpu_leak_check::Place;
 use gpu_leak_check::report::check_report::{Finding, FindingKind, Site};
 use gpu_leak_check::report::escape;
@@ -134,7 +134,12 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u
         let findings: Vec<_> = run.reports().flat_map(|report| &report.findings).collect();
         snapshot.add_findings(&findings);
     }
-    let devices = Devices::of(recorded.iter().flat_map(|it| &it.taken).map(|it| it.place));
+    let devices = Devices::of(
+        recorded
+            .iter()
+            .flat_map(|it| &it.allocations)
+            .map(|it| it.place),
+    );
     for movements in &recorded {
         snapshot.add_recording(movements, &devices);
     }
@@ -196,10 +201,10 @@ impl Snapshot {
     }
 
     fn add_recording(&mut self, movements: &Movements, devices: &Devices) {
-        let taken = &movements.taken;
-        let mut has_inside = vec![false; taken.len()];
-        let mut inside: Vec<Vec<&Taken>> = vec![Vec::new(); taken.len()];
-        for one in taken {
+        let allocations = &movements.allocations;
+        let mut has_inside = vec![false; allocations.len()];
+        let mut inside: Vec<Vec<&RecordedAllocation>> = vec![Vec::new(); allocations.len()];
+        for one in allocations {
             if let Some(segment) = one.inside {
                 has_inside[segment] = true;
                 if one.is_live {
@@ -207,7 +212,7 @@ impl Snapshot {
                 }
             }
         }
-        let outermost = taken.iter().enumerate();
+        let outermost = allocations.iter().enumerate();
         for (number, one) in outermost.filter(|(_, it)| it.is_live && it.inside.is_none()) {
             let blocks = std::mem::take(&mut inside[number]);
             let device = devices.number(one.place);
@@ -217,13 +222,13 @@ impl Snapshot {
         let traces = devices.count().max(self.device_traces.len());
         self.device_traces.resize_with(traces, Vec::new);
         for step in &movements.steps {
-            let one = &taken[step.taken];
+            let one = &allocations[step.allocation];
             let trace = &mut self.device_traces[devices.number(one.place)];
             let mut add = |action| trace.push(entry(action, one, step.at_us));
             let is_segment = one.inside.is_none();
-            let is_block = !is_segment || !has_inside[step.taken];
-            match step.did {
-                Did::Allocate => {
+            let is_block = !is_segment || !has_inside[step.allocation];
+            match step.kind {
+                StepKind::Allocate => {
                     if is_segment {
                         add("segment_alloc");
                     }
@@ -231,9 +236,9 @@ impl Snapshot {
                         add("alloc");
                     }
                 }
-                Did::BeginFree if is_block => add("free_requested"),
-                Did::BeginFree => {}
-                Did::Free => {
+                StepKind::BeginFree if is_block => add("free_requested"),
+                StepKind::BeginFree => {}
+                StepKind::Free => {
                     if is_block {
                         add("free_completed");
                     }
@@ -278,12 +283,12 @@ fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
 /// Returns the segment of an allocation from the outermost layer, with the blocks that were handed
 /// out of it and the gaps between them.
 fn recorded_segment<'a>(
-    outer: &'a Taken,
-    mut inside: Vec<&'a Taken>,
+    outer: &'a RecordedAllocation,
+    mut inside: Vec<&'a RecordedAllocation>,
     is_divided: bool,
     device: usize,
 ) -> Segment {
-    inside.sort_by_key(|taken| taken.address);
+    inside.sort_by_key(|it| it.address);
     if !is_divided {
         inside = vec![outer];
     }
@@ -291,21 +296,21 @@ fn recorded_segment<'a>(
     let mut at = outer.address;
     let mut blocks = Vec::new();
     let mut held = 0;
-    for taken in inside {
+    for block in inside {
         // Where an allocator is built on another one, only the outer block is shown.
-        if taken.address < at {
+        if block.address < at {
             continue;
         }
-        if taken.address > at {
-            blocks.push(Block::inactive(at, taken.address - at));
+        if block.address > at {
+            blocks.push(Block::inactive(at, block.address - at));
         }
         blocks.push(Block::active(
-            taken.address,
-            taken.bytes,
-            frames(&taken.site),
+            block.address,
+            block.bytes,
+            frames(&block.site),
         ));
-        held = taken.bytes.saturating_add(held);
-        at = taken.address.saturating_add(taken.bytes);
+        held = block.bytes.saturating_add(held);
+        at = block.address.saturating_add(block.bytes);
     }
     if at < end {
         blocks.push(Block::inactive(at, end - at));
@@ -317,16 +322,16 @@ fn recorded_segment<'a>(
     }
 }
 
-fn entry(action: &'static str, taken: &Taken, time_us: u64) -> TraceEntry {
+fn entry(action: &'static str, allocation: &RecordedAllocation, time_us: u64) -> TraceEntry {
     TraceEntry {
         action,
-        addr: taken.address,
-        size: taken.bytes,
-        stream: taken.stream,
+        addr: allocation.address,
+        size: allocation.bytes,
+        stream: allocation.stream,
         time_us,
-        frames: frames(&taken.site),
+        frames: frames(&allocation.site),
         compile_context: "N/A",
-        user_metadata: format!("{} {}", taken.layer, taken.kind.name()),
+        user_metadata: format!("{} {}", allocation.layer, allocation.kind.name()),
     }
 }
 

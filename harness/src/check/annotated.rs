@@ -71,27 +71,28 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         let settings = settings_of(case).unwrap_or_else(|why| refuse(&subject_of(case), why));
         let nested = is_inside_a_check();
         if settings.policy.mode != Mode::Off && !nested && libtest::is_second(case) {
-            outcome::fail(case, libtest::REGISTERED_TWICE, "");
+            outcome::fail(case, libtest::REGISTERED_TWICE);
         }
         // If the command has preloaded a library, that library judges this process as a whole, so
         // the test runs in another process.
-        let is_crowded = exec_settings::is_here();
-        if !nested && (is_crowded || (settings.test.isolate && !concurrency::is_isolated())) {
+        let is_judged_as_a_whole = exec_settings::is_preloaded();
+        let must_isolate = settings.test.isolate && !concurrency::is_isolated();
+        if !nested && (is_judged_as_a_whole || must_isolate) {
             return isolate::run(case);
         }
         if settings.policy.mode == Mode::Off || is_unchecked(case) {
             let end = body::run(case.name(), ScopeId::NONE, case.body);
-            return outcome::end_unjudged(case, end);
+            return outcome::end_like_body(case, end);
         }
         record_from_here(case.origin.manifest_dir, case.origin.file);
-        if is_left_out(case, &settings) {
+        if skips_without_gpu(case, &settings) {
             return ExitCode::SUCCESS;
         }
         let turn = turn::take(&settings.test, caller);
         let body = |scope| body::run(case.name(), scope, case.body);
         let checked = check(session_of(case, settings, turn), body);
-        let report = |checked| outcome::report(&subject_of(case), checked).0;
-        outcome::end_unjudged(case, checked.map_or_else(|end| end, report))
+        let end = checked.map_or_else(|end| end, |checked| outcome::report(checked).0);
+        outcome::end_like_body(case, end)
     })
 }
 
@@ -114,21 +115,24 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     if settings.policy.mode == Mode::Off || is_unchecked(case) {
         return (case.body)();
     }
-    if is_left_out(case, &settings) {
+    if skips_without_gpu(case, &settings) {
         return ExitCode::SUCCESS;
     }
     concurrency::is_one_program();
     let body = |scope| body::run_main(scope, case.body);
     let checked = match check(session_of(case, settings, turn::none()), body) {
         Ok(checked) => checked,
-        Err(end) => return outcome::end_unjudged(case, end),
+        Err(end) => return outcome::end_like_body(case, end),
     };
     if let Some(failed) = checked.failed {
-        text::tell(&format!("{failed}\n\n{}", outcome::story(&checked.report)));
+        text::tell(&format!(
+            "{failed}\n\n{}",
+            outcome::rendered(&checked.report)
+        ));
         return ExitCode::from(FINDINGS);
     }
-    outcome::print_beside(&checked.report, checked.outcome);
-    outcome::end_unjudged(case, checked.end)
+    outcome::print_report(&checked.report);
+    outcome::end_like_body(case, checked.end)
 }
 
 /// Runs all checks of a program that the command line selects, with libtest's options. This
@@ -167,8 +171,8 @@ fn settings_of(case: &Case) -> Result<CheckSettings, String> {
     CheckSettings::of(case.name(), origin.manifest_dir, options, options.allow)
 }
 
-/// Whether the run's settings skip the test on this machine.
-fn is_left_out(case: &Case, settings: &CheckSettings) -> bool {
+/// Whether the run's settings skip the test on this machine. If so, adds the test to the summary.
+fn skips_without_gpu(case: &Case, settings: &CheckSettings) -> bool {
     let may_skip = settings.policy.without_gpu == WithoutGpu::Skip;
     let skip = settings.test.needs_gpu && may_skip && blind::no_gpu();
     if skip {
@@ -177,7 +181,8 @@ fn is_left_out(case: &Case, settings: &CheckSettings) -> bool {
     skip
 }
 
-/// Whether the attribute exempts this test from being judged here.
+/// Whether the attribute exempts this test from being judged here. If so, adds a note to the
+/// summary.
 fn is_unchecked(case: &Case) -> bool {
     case.options.unchecked_if.is_some_and(|unchecked| {
         let holds = (unchecked.condition)();

@@ -2,9 +2,9 @@
 //! process. For `cargo gpu-leak test --every-test`, the program is a single test. If that program
 //! contains this library, the check may also begin with an allocator's first report.
 //!
-//! There is no body that could run twice and no baseline. All that is known is which resources the
-//! process holds at its end. So the report separates resources that a library or a caching
-//! allocator is known to keep from all others, and shows growth from one snapshot to the next.
+//! There is no body that could run twice and no baseline. The check knows only which resources the
+//! process holds. So the report separates resources that a library or a caching allocator is known
+//! to keep from all others, and shows growth from one snapshot to the next.
 //!
 //! The code in this module never calls the driver. Inside `cuInit` this is forbidden, and at
 //! process exit it is no longer possible. Moreover, the harness should not make someone else's
@@ -95,26 +95,28 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let sink = Sink::global();
     sink.began(&subject.test, &subject.file, 0);
     ledger::live().own_all();
-    let run = CheckSettings::of(&subject.test, None, &Options::DEFAULT, &[]);
-    let run = run.unwrap_or_else(|why| {
-        notes.push(why);
-        CheckSettings::default()
-    });
+    let check_settings = CheckSettings::of(&subject.test, None, &Options::DEFAULT, &[])
+        .unwrap_or_else(|why| {
+            notes.push(why);
+            CheckSettings::default()
+        });
     if api::reach() != Reach::EveryLookup {
-        let status = CheckStatus::NotMeasured;
         let mut report = Report {
             reason: Some(blind::unheard()),
             notes,
-            ..Report::about(subject, status)
+            ..Report::about(subject, CheckStatus::NotMeasured)
         };
         report.outcome = settings
             .is_test
-            .then(|| outcome::weigh(&report, &run.policy, None));
+            .then(|| outcome::weigh(&report, &check_settings.policy, None));
         sink.finished(&report);
         return None;
     }
-    let log = run.policy.peaks.then(|| PeakLog::begin(ScopeId::NONE));
-    let session = Session::new(subject, run, turn::none()).of_process(settings.is_test);
+    let log = check_settings
+        .policy
+        .peaks
+        .then(|| PeakLog::begin(ScopeId::NONE));
+    let session = Session::new(subject, check_settings, turn::none()).of_process(settings.is_test);
     let attached = Attached {
         log,
         every: settings.every_ms.map(Duration::from_millis),
@@ -142,7 +144,7 @@ inventory::submit!(BeforeFirstThread(watch_this_program));
 /// watched if it checks itself, or if it uses neither the driver nor an allocator that reports its
 /// blocks.
 fn watch_this_program() {
-    let Some(settings) = Settings::of_this_program() else {
+    let Some(settings) = Settings::for_contained_library() else {
         return;
     };
     let checks_itself = |case: &&Case| settings.name.as_deref() == Some(case.name());
@@ -168,7 +170,7 @@ fn at_first_use() {
 
     // Another thread does not wait here, because it may hold a lock for which this one waits.
     if !IS_DONE.swap(true, Ordering::Relaxed)
-        && let Some(settings) = Settings::of_this_program()
+        && let Some(settings) = Settings::for_contained_library()
     {
         uncancelled(|| attach(&settings));
     }
@@ -182,18 +184,18 @@ impl Attached {
 
     /// Writes a snapshot of the live records.
     pub fn snapshot(&self, cause: Cause) {
-        if !exit::may_tell() {
+        if !exit::may_report() {
             return;
         }
         let _quiet = quiet();
         let mut state = self.state();
-        let run = held_now(&state, self.log.as_ref());
+        let held = held_now(&state, self.log.as_ref());
         // Frees that happen while the program shuts down do not disprove growth.
         let shuts_down = state.exit.is_some() || state.held_by_interpreter.is_some();
         let Some(session) = &mut state.session else {
             return;
         };
-        let report = session.preview(run, cause == Cause::Tick && !shuts_down);
+        let report = session.preview(held, cause == Cause::Tick && !shuts_down);
         let taken = session.snapshots();
         let report = self.with_notes(report, &state.notes, taken);
         let (cause, line) = match cause {
@@ -210,18 +212,17 @@ impl Attached {
             report,
         });
         if let Some(line) = line {
-            answer(&line);
+            print_line(&line);
         }
         // The lock is held until here. Otherwise, a snapshot could be written after the verdict and
-        // would remain alongside it, or a process that ends at that moment could leave an
-        // incomplete line.
+        // remain beside it, or a process that ends at that moment could leave an incomplete line.
         drop(state);
     }
 
     /// Records that the interpreter that runs the program has begun to shut down. From now on, it
     /// frees resources that its globals hold. These are reported, but are not a failure.
     pub fn interpreter_ends(&self) {
-        if !exit::may_tell() {
+        if !exit::may_report() {
             return;
         }
         let _quiet = quiet();
@@ -232,7 +233,7 @@ impl Attached {
     /// count as freed. Resources that end with its contexts do not count as freed, because the
     /// driver is shutting down.
     ///
-    /// Call this only if the harness's data [may be read](exit::may_tell).
+    /// Call this only if the harness's data [may be read](exit::may_report).
     fn exit_began(&self) {
         self.snapshot(Cause::Exit);
         let _quiet = quiet();
@@ -253,7 +254,7 @@ impl Attached {
 
     /// Judges the process, which is about to end.
     pub fn finish(&self) {
-        if !exit::may_tell() {
+        if !exit::may_report() {
             return;
         }
         let _quiet = quiet();
@@ -269,20 +270,20 @@ impl Attached {
         let sink = Sink::global();
         sink.finished(&report);
         sink.forget_snapshot();
-        // The reason is printed, because a program that has dropped its privileges cannot write it
-        // to the file.
+        // For example, a program that has dropped its privileges may not write to the file.
         if let Some(why) = sink.note() {
-            answer(&why);
+            print_line(&why);
         }
     }
 
     fn with_notes(&self, mut report: Report, notes: &[String], taken: u64) -> Report {
         report.notes.extend(notes.iter().cloned());
-        report.notes.extend(self.about_snapshots(taken));
+        report.notes.extend(self.snapshots_note(taken));
         report
     }
 
-    fn about_snapshots(&self, taken: u64) -> Option<String> {
+    /// Returns a note on the `taken` snapshots; `None` if no snapshots are taken at intervals.
+    fn snapshots_note(&self, taken: u64) -> Option<String> {
         let every = shown(self.every?);
         let taken_so_far = quantity(taken, "snapshot");
         let what = match taken < ENOUGH_SNAPSHOTS as u64 {
@@ -313,15 +314,14 @@ fn shown(duration: Duration) -> String {
 fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);
-    let mut anomalies = ledger.anomalies.since(Mark::default());
-    if let Some(exit) = state.exit {
-        let since = ledger.anomalies.since(exit);
-        anomalies.truncate(anomalies.len() - since.len());
-        records.extend(since.iter().filter_map(Anomaly::ended));
-    }
+    let (anomalies, since_exit) = match state.exit {
+        Some(exit) => (ledger.anomalies.before(exit), ledger.anomalies.since(exit)),
+        None => (ledger.anomalies.since(Mark::default()), Vec::new()),
+    };
+    records.extend(since_exit.iter().filter_map(Anomaly::ended));
     // A record that is both live and ended counts once.
-    let mut met = FxHashSet::default();
-    records.retain(|record| met.insert(record.sequence));
+    let mut sequences = FxHashSet::default();
+    records.retain(|record| sequences.insert(record.sequence));
     let freed_by_shutdown = match state.exit {
         Some(_) => state.held_by_interpreter.clone().unwrap_or_default(),
         None => Vec::new(),
@@ -329,44 +329,37 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let all = records.iter().chain(&freed_by_shutdown);
     let stacks = all.map(|record| record.made.caller.stack);
     let counted = |stack| Some((stack, ledger.allocations(stack, ScopeId::NONE)?));
+    let allocations = stacks.filter_map(counted).collect();
+    let lineage = process().map(Lineage::of).unwrap_or_default();
     let mut handed_over = Amount::default();
-    for record in &records {
-        if record.made.caller.scope == ScopeId::NOBODY {
-            handed_over.add(record.made.bytes);
-        }
-    }
+    // The process owns a record unless the code under test has declared that it may stay.
+    let owned = |record: Record| {
+        let scope = record.made.caller.scope;
+        let owner = match lineage.reason(scope) {
+            _ if scope == ScopeId::NOBODY => {
+                handed_over.add(record.made.bytes);
+                Ownership::HandedOver
+            }
+            Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),
+            None => Ownership::Session,
+        };
+        LiveRecord { record, owner }
+    };
+    let live = records.into_iter().map(owned).collect();
     let (peaks, graphs) = log.map(PeakLog::read_peaks).unwrap_or_default();
     RunInput {
         as_expected: true,
-        allocations: stacks.filter_map(counted).collect(),
+        allocations,
         holdings: ledger.holdings().into_iter().collect(),
         end: readings::of_counters(&ledger.snapshot(ScopeId::NONE), &[]),
         saw_events: true,
-        live: records.into_iter().map(owned).collect(),
+        live,
         peaks,
         graphs,
         freed_by_shutdown,
         anomalies,
         handed_over,
         ..RunInput::default()
-    }
-}
-
-/// Returns the record with its owner. The owner is the process, unless the code under test has
-/// declared that the resource may stay.
-fn owned(record: Record) -> LiveRecord {
-    let scope = record.made.caller.scope;
-    let reason = process().and_then(|process| Lineage::of(process).reason(scope));
-    match reason {
-        _ if scope == ScopeId::NOBODY => LiveRecord {
-            record,
-            owner: Ownership::HandedOver,
-        },
-        Some(reason) => LiveRecord {
-            record,
-            owner: Ownership::Allowed(AllowedBy::the_code(reason)),
-        },
-        None => LiveRecord::own(record),
     }
 }
 
@@ -402,10 +395,9 @@ fn executable() -> String {
 }
 
 /// Prints a line to standard error with a single write.
-fn answer(line: &str) {
+fn print_line(line: &str) {
     let line = format!("gpu-leak-check: {line}\n");
-    // An error means that nobody is reading any more. A terminal that hangs up sends a signal of
-    // its own.
+    // An error means that nothing reads standard error any more.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

@@ -133,8 +133,6 @@ fn partly_intercepted(
     remedy: &str,
     libraries: &str,
 ) -> Option<Reason> {
-    let load_early =
-        "load them before the check begins, or run the program under `cargo gpu-leak exec`";
     if !missed.functions.is_empty() {
         let what = format!(
             "the program called {}, which {which}: allocations and frees by such calls were not \
@@ -144,17 +142,16 @@ fn partly_intercepted(
         return Some(Reason::new(Code::UnheardFunction, what, remedy));
     }
     let names = missed.libraries.join(", ");
-    let reason = || {
+    (!names.is_empty()).then(|| {
         Reason::new(
             Code::UnheardLibrary,
             format!("{libraries}: {names}"),
-            load_early,
+            "load them before the check begins, or run the program under `cargo gpu-leak exec`",
         )
-    };
-    (!names.is_empty()).then(reason)
+    })
 }
 
-/// Returns the reason to report if the run's settings switch checks off.
+/// Returns what to report if the run's settings switch checks off.
 pub(crate) fn switched_off() -> Untraced {
     Untraced {
         lost: false,

@@ -10,7 +10,6 @@ use super::outcome::{self, Checked};
 use super::session::{Session, check, check_async, refuse};
 use super::turn::{self, Caller};
 use crate::config::{CheckSettings, Mode};
-use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};
 use crate::report::check_report::{CheckStatus, Report};
 
@@ -178,11 +177,11 @@ impl Check {
         mut block: impl FnMut() -> T,
     ) -> (T, Option<Report>) {
         let mut returned = None;
-        let Some((subject, session)) = self.begin(adapt) else {
+        let Some(session) = self.begin(adapt) else {
             return (block(), None);
         };
         let body = |scope| run_here(scope, &mut block, |value| drop(returned.replace(value)));
-        let report = end_block(&subject, check(session, body));
+        let report = end_block(check(session, body));
         let value = returned.expect("the block returned, because it did not panic");
         (value, report)
     }
@@ -204,19 +203,19 @@ impl Check {
     /// Like [`run`](Self::run).
     pub async fn run_async<T>(self, mut block: impl AsyncFnMut() -> T) -> T {
         let mut returned = None;
-        let Some((subject, session)) = self.begin(|_| {}) else {
+        let Some(session) = self.begin(|_| {}) else {
             return block().await;
         };
         let body = async |scope| {
             run_here_async(scope, &mut block, |value| drop(returned.replace(value))).await
         };
-        end_block(&subject, check_async(session, body).await);
+        end_block(check_async(session, body).await);
         returned.expect("the block returned, because it did not panic")
     }
 
     /// Begins a session for this block, with settings that `adapt` may change. Returns `None` if
     /// checks are switched off.
-    fn begin(&self, adapt: impl FnOnce(&mut CheckSettings)) -> Option<(Subject, Session)> {
+    fn begin(&self, adapt: impl FnOnce(&mut CheckSettings)) -> Option<Session> {
         let subject = subject_at(&self.name, self.at);
         let mut settings = CheckSettings::of(&subject.test, None, &self.options, &self.allow)
             .unwrap_or_else(|why| refuse(&subject, why));
@@ -225,17 +224,16 @@ impl Check {
             return None;
         }
         let turn = turn::take(&settings.test, Caller::Program);
-        let session = Session::new(subject.clone(), settings, turn);
-        Some((subject, session))
+        Some(Session::new(subject, settings, turn))
     }
 }
 
 /// Reports the check of a block and returns its report, if there is one. If the block itself
 /// panicked, resumes that panic.
-fn end_block(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> {
+fn end_block(checked: Result<Checked, End>) -> Option<Report> {
     let (end, report) = match checked {
         Ok(checked) => {
-            let (end, report) = outcome::report(subject, checked);
+            let (end, report) = outcome::report(checked);
             (end, Some(report))
         }
         Err(end) => (end, None),

@@ -107,8 +107,7 @@ fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> Exi
     let thread = thread.name(name.to_owned()).spawn(move || {
         threads::set_token(u64::from(scope.0));
         if scope == ScopeId::NONE {
-            // A test that is excluded by its attribute must not be reported as a test without the
-            // attribute.
+            // A test that its attribute exempts must not be listed as a test without the attribute.
             begins_a_check();
         }
         body()
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_and_a_panic_are_told_apart() {
+    fn an_error_and_a_panic_are_distinguished() {
         assert!(matches!(
             run("failed", ScopeId(9), || ExitCode::FAILURE),
             End::Failed(_)

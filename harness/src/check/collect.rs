@@ -10,9 +10,9 @@ use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Owner
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
 
-/// The largest number of pairs of stacks that are kept for a run. A pair consists of the stacks of
-/// an allocation and of its free. The number is limited because each pair is resolved to lines. The
-/// most frequent pairs are kept.
+/// The largest number of pairs of stacks that are kept for a run, the most frequent ones. A pair
+/// consists of the stacks of an allocation and of its free. The number is limited because each pair
+/// is resolved to lines.
 const MOST_FREED: usize = 64;
 
 /// Decides whether a record or an anomaly belongs to a run.
@@ -40,19 +40,19 @@ impl OfRun<'_> {
             .map(|record| (record.made.caller.scope, record.sequence))
             .filter(|(scope, _)| *scope != ScopeId::NOBODY && !self.lineage.has(*scope));
         let strangers = tree::unanswered(of_others);
+        let others_ran = input.others.may_have_moved_sums();
         for record in records {
             let scope = record.made.caller.scope;
             let owner = if scope == ScopeId::NOBODY {
                 // The count of resources that were handed over does not include resources of scopes
                 // that have ended.
-                let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
+                let is_own = handed_over.count != 0 || !others_ran;
                 is_own.then_some(Ownership::HandedOver)
             } else if self.lineage.has(scope) {
                 Some(self.own(&record))
             } else if !strangers.contains(&record.sequence) {
-                let counts = !input.others.may_have_moved_sums();
-                counts.then_some(Ownership::Another)
-            } else if input.others.may_have_moved_sums() {
+                (!others_ran).then_some(Ownership::Another)
+            } else if others_ran {
                 if input.segments.owner(&record, &input.holdings).is_none() {
                     input.owner_unknown.add(record.made.bytes);
                 }
@@ -76,6 +76,10 @@ impl OfRun<'_> {
         let mut anomalies = ledger.anomalies.since(since);
         let alone = !input.others.may_have_moved_sums();
         anomalies.retain(|anomaly| {
+            if matches!(anomaly, Anomaly::Overwritten { by: Some(by), .. } if is_live(by)) {
+                // The block counts as live; see `collect_overwritten`.
+                return false;
+            }
             let scope = anomaly.caller().scope;
             let ended = anomaly.ended();
             let is_own = match ended {
@@ -86,7 +90,7 @@ impl OfRun<'_> {
                 }
                 _ => self.lineage.has(scope) || (alone && tree::open_scope(scope).is_none()),
             };
-            // What a further run of a nested check did is evidence only for that check.
+            // The actions of a further run of a nested check are evidence only for that check.
             let is_of_further_run = self
                 .lineage
                 .is_in_further_run(ended.map_or(scope, |it| it.made.caller.scope));
@@ -102,10 +106,6 @@ impl OfRun<'_> {
             let is_decided = matches!(decision, Some(NestedDecision::Failed(by))
                 if self.failure == Some(*by));
             is_own && !is_of_further_run && !may_stay && !is_decided
-        });
-        anomalies.retain(|anomaly| match anomaly {
-            Anomaly::Overwritten { by: Some(by), .. } => !is_live(by),
-            _ => true,
         });
         input.anomalies = anomalies;
     }
@@ -150,8 +150,8 @@ impl OfRun<'_> {
 }
 
 /// Returns the earlier frees of the addresses that failed frees referred to, among the records that
-/// were created since the event with this number. Of a record of an earlier check, it is not known
-/// whether another one followed at its address.
+/// were created since the event with this number. For a record of an earlier check, it is unknown
+/// whether its address was used again later.
 pub(super) fn freed_before(anomalies: &[Anomaly], since: u64) -> Vec<Freed> {
     let failed: FxHashSet<_> = (anomalies.iter())
         .filter_map(|anomaly| match anomaly {

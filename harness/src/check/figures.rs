@@ -19,10 +19,13 @@ pub fn gpu_available() -> bool {
     !blind::no_gpu()
 }
 
-/// Returns the bytes allocated at `place`: by the driver, and inside caching allocators that have a
-/// [`Probe`](crate::probe::Probe). Like all figures of this kind, the result covers allocations
-/// since the first check of the process began. It is 0 before the first check, and also if the
-/// driver's calls are not intercepted. [`gpu_available`] returns whether there is a GPU at all.
+/// Returns the bytes allocated at `place`: from the driver, inside caching allocators that have a
+/// [`Probe`](crate::probe::Probe), and by allocators that [report their blocks](crate::observe).
+/// For an allocator that reports its blocks but has no probe, its segments are counted as well.
+///
+/// Like all figures of this kind, the result covers only calls to the driver that are intercepted,
+/// and only reports since the first check of the process or, in a program with checked tests, since
+/// the program's start. [`gpu_available`] returns whether there is a GPU at all.
 ///
 /// ```
 /// use gpu_leak_check::{Place, memory_allocated};
@@ -33,12 +36,6 @@ pub fn gpu_available() -> bool {
 pub fn memory_allocated(place: Place) -> u64 {
     let inside: u64 = probes_at(place).map(|probe| probe.allocated(place)).sum();
     inside + beside_probes(place)
-}
-
-/// Reads all figures.
-fn current_usage() -> Usage {
-    let snapshot = ledger::live().snapshot(ScopeId::NONE);
-    readings::read(&snapshot, false, None)
 }
 
 /// Returns the bytes that are reserved at `place`, whether they are handed out or cached.
@@ -63,10 +60,10 @@ pub fn memory_reserved(place: Place) -> u64 {
     inside + beside_probes(place) + cached
 }
 
-/// Returns the peak of the bytes allocated at `place` since the check began. If checks are nested,
-/// this is the outermost one; if checks run at the same time, the first of them. These are the bytes
-/// allocated by allocators with a [`Probe`](crate::probe::Probe) or, if there are none, by the
-/// driver.
+/// Returns the peak of the bytes allocated at `place` since the current run of the check began. If
+/// checks are nested, this is the outermost one; if checks run at the same time, the first of them.
+/// These are the bytes allocated by allocators with a [`Probe`](crate::probe::Probe) or, if there
+/// are none, by the driver and by allocators that report their blocks.
 ///
 /// A probe knows only the current figure, so the peak of its allocator is that of the reported
 /// blocks, by the sizes that were requested, or the current figure, if that is higher.
@@ -105,11 +102,17 @@ pub fn memory_summary() -> String {
     });
     let tables = text::tables(&judge::device_tables(&input), Style::PLAIN);
     match tables.is_empty() {
-        true => "no allocations are known: no check in this process has used a GPU or received an \
-             allocator's reports\n"
+        true => "no allocations are known: no GPU has been used through intercepted calls, and no \
+             allocator has reported any blocks\n"
             .to_owned(),
         false => tables,
     }
+}
+
+/// Reads all figures.
+fn current_usage() -> Usage {
+    let snapshot = ledger::live().snapshot(ScopeId::NONE);
+    readings::read(&snapshot, false, None)
 }
 
 fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
@@ -128,7 +131,7 @@ fn live(is_meant: impl Fn(&Record) -> bool) -> Vec<Record> {
     records
 }
 
-/// Returns the bytes of the memory at `place` that belongs to no allocator with a probe.
+/// Returns the bytes at `place` that belong to no allocator with a probe.
 fn beside_probes(place: Place) -> u64 {
     let probed: Vec<_> = probe::all()
         .iter()

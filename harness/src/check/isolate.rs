@@ -29,8 +29,8 @@ use crate::{exec_settings, exit};
 
 /// libtest's exit code for failed tests.
 const FAILED: i32 = 101;
-/// How long to wait for the last line after the process has ended. If the line was written, it is
-/// in the pipe, and must not be lost on a slow machine.
+/// How long to wait for the last line after the process has ended. A line that was written is in
+/// the pipe, and must not be lost on a slow machine.
 const LAST_LINE: Duration = Duration::from_secs(10);
 /// How long to wait for error output that is still in the pipe when the process has ended.
 const LAST_ERRORS: Duration = Duration::from_secs(2);
@@ -68,7 +68,7 @@ pub(crate) fn run(case: &Case) -> ExitCode {
             "cannot start a separate process for {}: {error}",
             case.name()
         );
-        outcome::fail(case, why, "")
+        outcome::fail(case, why)
     });
     match ran {
         Ran {
@@ -85,12 +85,11 @@ pub(crate) fn run(case: &Case) -> ExitCode {
             case,
             "`isolate` started this program again for this test, but the test did not run there: \
              the program must support libtest's arguments, as `gpu_leak_check::main!()` does",
-            "",
         ),
         Ran { status, .. } => {
             let report = aborted(case, status);
             exit_summary::change(|summary| summary.add(&report));
-            outcome::fail(case, headline(&report), &outcome::story(&report))
+            outcome::fail_with(&report, headline(&report), &outcome::rendered(&report))
         }
     }
 }
@@ -110,7 +109,7 @@ fn command(case: &Case, permit: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-/// What the parent has observed of the child.
+/// What the parent has learned about the child.
 struct Ran {
     began: bool,
     ended: Option<ChildEnded>,
@@ -121,16 +120,16 @@ struct Ran {
 fn follow(mut child: Child, permit: &str) -> io::Result<Ran> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let between = Arc::new(Mutex::new(Between::new(permit)));
-    let seen = Arc::clone(&between);
-    let errors_over = beside(move || {
+    let shared = Arc::clone(&between);
+    let errors_over = spawn(move || {
         each_line(stderr, |line| {
             text::tell(line.trim_end_matches('\n'));
             true
         });
     })?;
-    let output_over = beside(move || {
+    let output_over = spawn(move || {
         each_line(stdout, |line| {
-            let mut between = locked(&seen);
+            let mut between = locked(&shared);
             if let Some(own) = between.own(line) {
                 print_output(own);
             }
@@ -152,7 +151,7 @@ fn follow(mut child: Child, permit: &str) -> io::Result<Ran> {
 
 /// Runs `work` on a thread that shares libtest's output capture. The channel closes when `work` is
 /// done.
-fn beside(work: impl FnOnce() + Send + 'static) -> io::Result<Receiver<()>> {
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<Receiver<()>> {
     let (done, over) = mpsc::channel();
     thread::Builder::new().spawn(move || {
         work();
@@ -242,24 +241,23 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     if let Some(parent) = child::parent(permit) {
         exit::end_with_parent(parent);
     }
-    say(&format!("{}\n", first_line(permit)));
+    print_uncaptured(&format!("{}\n", first_line(permit)));
     let end = catch_unwind(AssertUnwindSafe(test));
     let how = match &end {
         Ok(code) if *code == ExitCode::SUCCESS => How::Passed,
         Ok(_) => How::Failed,
         Err(payload) => How::Panicked(body::message(&**payload).unwrap_or("panicked").to_owned()),
     };
-    let code = if matches!(how, How::Passed) {
-        0
-    } else {
-        FAILED
+    let code = match how {
+        How::Passed => 0,
+        How::Failed | How::Panicked(_) => FAILED,
     };
     let ended = ChildEnded {
         how,
         summary: exit_summary::take(),
     };
     let carried = serde_json::to_string(&ended).unwrap_or_default();
-    say(&format!("{}{carried}\n", last_line(permit)));
+    print_uncaptured(&format!("{}{carried}\n", last_line(permit)));
     // Only this test was meant to run. Without this exit, a test that is registered twice would run
     // again.
     std::process::exit(code)
@@ -273,7 +271,7 @@ fn permit() -> Option<&'static str> {
 }
 
 /// Prints a line, bypassing libtest's capture.
-fn say(line: &str) {
+fn print_uncaptured(line: &str) {
     let mut stdout = io::stdout().lock();
     // An error means that the parent has ended, so there is no reader.
     let _ = stdout.write_all(line.as_bytes());

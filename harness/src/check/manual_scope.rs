@@ -178,7 +178,7 @@ impl Report {
         if !fails_unseen && !self.findings.iter().any(Finding::is_failure) {
             return;
         }
-        let message = format!("{}\n\n{}", headline(self), outcome::story(self));
+        let message = format!("{}\n\n{}", headline(self), outcome::rendered(self));
         if assertion::fails(self, &message, false).is_none() {
             // No check adopts this verdict, so the report is written on its own.
             let report = Self {

@@ -1,7 +1,7 @@
 //! One check, from its beginning to its outcome.
 //!
-//! `session.rs` contains the whole flow, which is the same for a test, a block, a manual scope, a
-//! program and an attached program. `run.rs` contains a single run of a body. `CheckInput`
+//! `session.rs` contains the whole flow, which is the same for a test, a block, an explicit scope,
+//! a program and an attached program. `run.rs` contains a single run of a body. `CheckInput`
 //! (`judge/input.rs` of the core) contains everything that the judgement uses.
 //!
 //! # Floors
@@ -9,8 +9,8 @@
 //! Each floor imports only from floors below it, which `tests/structure.rs` verifies.
 //!
 //! ```text
-//! 5 annotated block              entry points: what has the attribute (a test, every test of a program, a program's
-//!   manual_scope attached        `main`), a block of a test, a manual scope, an unmodified program
+//! 5 annotated block              entry points: what is annotated (a test, every test of a program, a program's
+//!   manual_scope attached        `main`), a block of a test, an explicit scope, an unmodified program
 //! 4 session isolate              the whole flow of a check; a test in its own process
 //! 3 process outcome              what a process does before and after its checks: listening, warm-up, summary; pass,
 //!                                warn or fail, and how that is reported;
@@ -22,7 +22,7 @@
 //! 2 body turn                    a body, on its own thread or on the current one; which check may run now (the gate),
 //!                                and what else may be running (`concurrency`);
 //!   collect                      what a run has left: records with their owners, anomalies, what was freed;
-//!   naming                       the names of things in a report, and of the check itself;
+//!   naming                       the names in a report, and the name of the check itself;
 //!   holders                      who still holds what leaked;
 //!   movements                    the allocations and frees in a recording
 //! 1 scopes                       who owns a resource: the tree of scopes, the tokens of threads;

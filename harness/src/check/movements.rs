@@ -17,14 +17,14 @@ use crate::report::check_report::{Frame, Site};
 #[derive(Clone, Debug, Default)]
 pub struct Movements {
     /// The allocations, in order. Resources that only have a handle and no bytes are not included.
-    pub taken: Vec<Taken>,
-    /// The events, in order.
+    pub allocations: Vec<RecordedAllocation>,
+    /// The steps in their lives, in order.
     pub steps: Vec<Step>,
 }
 
 /// An allocation.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct RecordedAllocation {
     /// The place of the allocation.
     pub place: Place,
     /// The layer of the allocation.
@@ -45,20 +45,20 @@ pub struct Taken {
     pub is_live: bool,
 }
 
-/// An event of an allocation.
+/// A step in the life of an allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// The index of the allocation in [`Movements::taken`].
-    pub taken: usize,
-    /// The event.
-    pub did: Did,
+    /// The index of the allocation in [`Movements::allocations`].
+    pub allocation: usize,
+    /// What happened to the allocation.
+    pub kind: StepKind,
     /// The time in microseconds since 1970.
     pub at_us: u64,
 }
 
 /// What happened to an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
+pub enum StepKind {
     /// The allocation was made.
     Allocate,
     /// A call that frees the allocation began.
@@ -133,8 +133,7 @@ impl<'ledger> MovementsReader<'ledger> {
             }
             Event::FreeEnded { .. } | Event::FreeCaptured { .. } => {
                 let keys: Vec<_> = self.frees.keys().copied().collect();
-                // Records that other threads are freeing at this moment are still missing from the
-                // table.
+                // If several frees are in flight, it is unknown which one has ended.
                 if keys.len() == 1 {
                     self.look_at(keys[0]);
                     self.frees.clear();
@@ -152,11 +151,11 @@ impl<'ledger> MovementsReader<'ledger> {
         let was = self.live.get(&key).copied();
         let is_same =
             |record: &Record| was.is_some_and(|(sequence, _)| sequence == record.sequence);
-        if let Some((_, taken)) = was.filter(|_| !is.as_ref().is_some_and(is_same)) {
-            self.gone(key, taken);
+        if let Some((_, number)) = was.filter(|_| !is.as_ref().is_some_and(is_same)) {
+            self.freed(key, number);
         }
         if let Some(record) = is.filter(|record| !is_same(record)) {
-            self.came(&record);
+            self.created(&record);
         }
     }
 
@@ -173,14 +172,14 @@ impl<'ledger> MovementsReader<'ledger> {
         self.frees.retain(|key, _| self.live.contains_key(key));
     }
 
-    fn came(&mut self, record: &Record) {
+    fn created(&mut self, record: &Record) {
         let made = record.made;
         if made.kind.is_handle() || made.bytes == 0 {
             return;
         }
-        let number = self.movements.taken.len();
+        let number = self.movements.allocations.len();
         let address = made.key.value();
-        self.movements.taken.push(Taken {
+        self.movements.allocations.push(RecordedAllocation {
             place: made.place,
             layer: made.layer,
             kind: made.kind,
@@ -195,14 +194,14 @@ impl<'ledger> MovementsReader<'ledger> {
         self.live.insert(made.key, (record.sequence, number));
         let here = self.by_address.entry((made.place, address)).or_default();
         here.push(number);
-        self.step(number, Did::Allocate, self.now);
+        self.step(number, StepKind::Allocate, self.now);
     }
 
     /// Returns the outermost live allocation of another layer that contains all of these bytes.
     fn around(&self, place: Place, layer: Layer, address: u64, bytes: u64) -> Option<usize> {
-        let taken = &self.movements.taken;
+        let allocations = &self.movements.allocations;
         let has_all = |number: &usize| {
-            let other = &taken[*number];
+            let other = &allocations[*number];
             let end = other.address.saturating_add(other.bytes);
             other.is_live && other.layer != layer && end >= address.saturating_add(bytes)
         };
@@ -210,38 +209,44 @@ impl<'ledger> MovementsReader<'ledger> {
         // Neighbouring allocations are usually in the same segment, so the search usually ends
         // after a few of them.
         let candidates = before.flat_map(|(_, numbers)| numbers.iter().copied());
-        let candidates = candidates.flat_map(|number| [Some(number), taken[number].inside]);
+        let candidates = candidates.flat_map(|number| [Some(number), allocations[number].inside]);
         let found = candidates.flatten().find(has_all)?;
-        Some(taken[found].inside.unwrap_or(found))
+        Some(allocations[found].inside.unwrap_or(found))
     }
 
-    fn gone(&mut self, key: Key, number: usize) {
+    fn freed(&mut self, key: Key, number: usize) {
         self.live.remove(&key);
-        let taken = &mut self.movements.taken[number];
-        taken.is_live = false;
-        if let Some(here) = self.by_address.get_mut(&(taken.place, taken.address)) {
+        let allocation = &mut self.movements.allocations[number];
+        allocation.is_live = false;
+        let at = (allocation.place, allocation.address);
+        if let Some(here) = self.by_address.get_mut(&at) {
             here.retain(|other| *other != number);
             if here.is_empty() {
-                self.by_address.remove(&(taken.place, taken.address));
+                self.by_address.remove(&at);
             }
         }
         let began = self.frees.remove(&key).unwrap_or(self.now);
-        self.step(number, Did::BeginFree, began);
-        self.step(number, Did::Free, self.now);
+        self.step(number, StepKind::BeginFree, began);
+        self.step(number, StepKind::Free, self.now);
     }
 
-    fn step(&mut self, taken: usize, did: Did, at_us: u64) {
-        self.movements.steps.push(Step { taken, did, at_us });
+    fn step(&mut self, allocation: usize, kind: StepKind, at_us: u64) {
+        self.movements.steps.push(Step {
+            allocation,
+            kind,
+            at_us,
+        });
     }
 
     fn finish(mut self) -> Movements {
         self.look_at_all();
         let mut known: HashMap<(StackId, Kind), Site> = HashMap::new();
-        for (taken, stack) in self.movements.taken.iter_mut().zip(&self.stacks) {
-            let site = known.entry((*stack, taken.kind)).or_insert_with(|| {
-                site_of(frames_of(self.ledger, &self.symbols, *stack), taken.kind)
-            });
-            taken.site = site.clone();
+        for (allocation, stack) in self.movements.allocations.iter_mut().zip(&self.stacks) {
+            let kind = allocation.kind;
+            let site = known
+                .entry((*stack, kind))
+                .or_insert_with(|| site_of(frames_of(self.ledger, &self.symbols, *stack), kind));
+            allocation.site = site.clone();
         }
         self.movements
     }

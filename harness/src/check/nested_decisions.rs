@@ -6,7 +6,7 @@
 //! not ask for the further runs that confirm a finding. What a further run did, tried to free, or
 //! left in addition to the first run is evidence only for the nested check. But a later run may
 //! have freed what the first run left and left something in its place, such as the value that the
-//! body returns. That stands for what the first run left, and belongs to the checks around it.
+//! body returns. Such a replacement belongs to the checks around the nested check.
 
 use std::hash::Hash;
 
@@ -38,8 +38,7 @@ pub(super) fn record(
         let is_applied_again = |by: &AllowedBy| {
             let mut entries = entries.iter();
             let entry = entries.find(|it| it.is_in_file() && it.stands_in == by.stands_in);
-            let test = test.as_deref();
-            entry.is_some_and(|entry| test.is_some_and(|test| entry.is_for(test)))
+            entry.is_some_and(|entry| test.as_deref().is_some_and(|test| entry.is_for(test)))
         };
         let mut decisions = Vec::new();
         let mut sums = Vec::new();
@@ -83,7 +82,7 @@ pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
     };
     let live: FxHashSet<u64> = last.live.iter().map(|live| live.record.sequence).collect();
     let freed = own(first).filter(|record| !live.contains(&record.sequence));
-    // A further run also left what made a check inside it fail.
+    // A further run also left the records that made a check inside it fail.
     let lineage = Lineage::of(scope);
     let is_left = |live: &&LiveRecord| match live.owner {
         Ownership::HandedOver => false,
@@ -114,9 +113,9 @@ fn own(run: &RunInput) -> impl Iterator<Item = &Record> {
 }
 
 /// Divides the records that further runs `left` into those that they left in addition to the first
-/// run and those that replace a record of the first run that was `freed`. Replacements of the same
-/// call site and size are preferred, then those of the same call site. Of several, the first ones
-/// are taken.
+/// run and those that replace a record of the first run that was `freed`. Replacements with the
+/// same call site and size are preferred, then those with the same call site. Among equal ones, the
+/// first are taken.
 fn divide<'a>(
     mut left: Vec<&'a Record>,
     mut freed: Vec<&'a Record>,

@@ -4,10 +4,9 @@ use std::panic::resume_unwind;
 use std::process::ExitCode;
 
 use super::body::{self, End};
-use super::naming::subject_of;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
-use crate::judge::{Subject, Untraced};
+use crate::judge::Untraced;
 use crate::options::OnLeak;
 pub(crate) use crate::report::check_report::Outcome;
 use crate::report::check_report::{CheckStatus, Finding, FindingKind, Report};
@@ -18,9 +17,8 @@ use crate::report::{Code, headline};
 pub(crate) struct Checked {
     /// How the body ended.
     pub(crate) end: End,
+    /// The report, with its outcome.
     pub(crate) report: Report,
-    /// The outcome according to the policy.
-    pub(crate) outcome: Outcome,
     /// The message with which the check fails its test; `None` if the check does not fail it, or if
     /// the body itself has failed.
     pub(crate) failed: Option<String>,
@@ -28,7 +26,7 @@ pub(crate) struct Checked {
 
 /// Determines the outcome of a report according to the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {
-    // The policy of the check inside has already decided that the test fails.
+    // The policy of the nested check has already decided that the test fails.
     if report.failed_inside.is_some() {
         return Outcome::Fail;
     }
@@ -39,14 +37,14 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
     }
     match report.status {
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
-            let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
+            let is_driver_in_use = untraced.is_none_or(|untraced| untraced.driver_in_use);
             let is_unconfirmed = report.findings.iter().any(Finding::is_unconfirmed);
             let has_reason = |code| report.reason.as_ref().is_some_and(|it| it.code == code);
             match policy.mode {
                 Mode::Require => Outcome::Fail,
                 // A sum without an owner does not fail a test, but fails the command under
                 // `--strict`.
-                Mode::Auto if something_to_see && policy.ci && !has_reason(Code::Shared) => {
+                Mode::Auto if is_driver_in_use && policy.ci && !has_reason(Code::Shared) => {
                     Outcome::Fail
                 }
                 // Findings that could not be confirmed result in a warning.
@@ -70,62 +68,67 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
 /// # Panics
 ///
 /// Panics if the check fails its test.
-pub(crate) fn report(subject: &Subject, checked: Checked) -> (End, Report) {
+pub(crate) fn report(checked: Checked) -> (End, Report) {
     if let Some(failed) = checked.failed {
-        fail_at(subject, failed, &story(&checked.report));
+        fail_with(&checked.report, failed, &rendered(&checked.report));
     }
-    print_beside(&checked.report, checked.outcome);
+    print_report(&checked.report);
     (checked.end, checked.report)
 }
 
-/// Ends the test as its body ended.
+/// Ends the test in the way in which its body ended.
 ///
 /// # Panics
 ///
 /// Panics if the body panicked although it should not have, or did not panic although it should
 /// have.
-pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
+pub(crate) fn end_like_body(case: &Case, end: End) -> ExitCode {
     match (end, case.should_panic) {
         (End::Passed, None) => ExitCode::SUCCESS,
         (End::Failed(code), None) => code,
         (End::Panicked(payload), None) => resume_unwind(payload),
         (End::Panicked(payload), Some(wanted)) => match body::mismatch(&*payload, wanted) {
-            Some(why) => fail(case, why, ""),
+            Some(why) => fail(case, why),
             None => ExitCode::SUCCESS,
         },
-        (End::Passed | End::Failed(_), Some(_)) => fail(case, "test did not panic as expected", ""),
+        (End::Passed | End::Failed(_), Some(_)) => fail(case, "test did not panic as expected"),
     }
 }
 
-/// Prints the report without failing the test.
-pub(crate) fn print_beside(report: &Report, outcome: Outcome) {
+/// Prints the report of a check that did not pass. Does not fail the test.
+pub(crate) fn print_report(report: &Report) {
+    let has_passed = report.outcome.is_none_or(|it| it == Outcome::Pass);
     // A nested check that failed has printed its own report.
-    let is_reported = report.failed_inside.is_some() && report.findings.is_empty();
-    if outcome != Outcome::Pass && !is_reported {
-        text::tell(&format!("{}\n\n{}", headline(report), story(report)));
+    let is_printed = report.failed_inside.is_some() && report.findings.is_empty();
+    if !has_passed && !is_printed {
+        text::tell(&format!("{}\n\n{}", headline(report), rendered(report)));
     }
 }
 
 /// Renders the report for this process's standard error.
-pub(crate) fn story(report: &Report) -> String {
+pub(crate) fn rendered(report: &Report) -> String {
     text::to_string(report, &Rendering::for_stderr())
 }
 
-/// Fails the test in the way a panic would. The panic line is printed here and not by the panic
-/// hook, because the report must be part of the failure message, and runners use the text after the
-/// last such line as the message.
-pub(crate) fn fail(case: &Case, headline: impl Into<String>, story: &str) -> ! {
-    fail_at(&subject_of(case), headline, story)
+/// Fails the test in the way a panic would.
+pub(crate) fn fail(case: &Case, headline: impl Into<String>) -> ! {
+    let at = (case.origin.file, case.origin.line, case.origin.column);
+    fail_at(case.name(), at, headline.into(), "")
 }
 
-/// Like [`fail`], for a block.
-pub(crate) fn fail_at(subject: &Subject, headline: impl Into<String>, story: &str) -> ! {
-    // The text is moved rather than copied, because `assertion` recognises the panic by the address
-    // of the text.
-    let headline: String = headline.into();
-    let at = (subject.file.as_str(), subject.line, subject.column);
-    let message = text::panic_message(&subject.test, at, &headline);
-    text::tell(&format!("{message}\n{story}"));
+/// Like [`fail`], for a check with this report. Prints `details` below the panic message.
+pub(crate) fn fail_with(report: &Report, headline: String, details: &str) -> ! {
+    let at = (report.file.as_str(), report.line, report.column);
+    fail_at(&report.test, at, headline, details)
+}
+
+/// Fails `test`. The panic line is printed here and not by the panic hook, because the report must
+/// be part of the failure message, and runners use the text after the last such line as the
+/// message. `headline` is moved rather than copied, because `assertion` recognises the panic by the
+/// address of this text.
+fn fail_at(test: &str, at: (&str, u32, u32), headline: String, details: &str) -> ! {
+    let message = text::panic_message(test, at, &headline);
+    text::tell(&format!("{message}\n{details}"));
     resume_unwind(Box::new(headline))
 }
 

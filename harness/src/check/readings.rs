@@ -10,13 +10,15 @@ use crate::ledger::{self, Layer, Place, Record, ScopeId, Snapshot, UsageKey};
 use crate::probe::{self, Probe};
 use crate::sync::{Mutex, locked};
 
-/// Waits for the work that `scope` may have on the devices.
-pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
+/// Waits for the work that `scope` may have on the devices. Returns the error of the first broken
+/// context, if there is one.
+pub(crate) fn synchronise(scope: ScopeId) -> Option<ContextError> {
     // If the ends of contexts are not intercepted, a context in the ledger may no longer exist.
     if !cuda::is_intercepted() {
-        return Vec::new();
+        return None;
     }
-    synchronise::contexts(|record| record.made.caller.scope == scope)
+    let broken = synchronise::contexts(|record| record.made.caller.scope == scope);
+    broken.into_iter().next()
 }
 
 /// Frees unused cached memory. The innermost cache comes first, because an allocator's segments may
@@ -87,23 +89,6 @@ pub(crate) fn of_counters(snapshot: &Snapshot, probed: &[String]) -> Usage {
     usage
 }
 
-/// Resets the peaks that [`most_reserved`] returns.
-pub(crate) fn restart_most_reserved() {
-    if cuda::is_intercepted() {
-        pools::restart_most_reserved();
-    }
-}
-
-/// Reads the peak of each reserve. For an allocator with a probe, only the current reserve is
-/// known.
-pub(crate) fn most_reserved() -> Usage {
-    let mut usage = read_probed();
-    if cuda::is_intercepted() {
-        usage.layers.extend(pools::most_reserved());
-    }
-    usage
-}
-
 /// Reads the current usage of the allocators with a probe, without calling the driver.
 pub(crate) fn read_probed() -> Usage {
     Usage {
@@ -114,8 +99,8 @@ pub(crate) fn read_probed() -> Usage {
     }
 }
 
-/// How many times an allocator that other threads use is read until its sum is as expected: at most
-/// this many times without pauses, and then as many times with pauses.
+/// An allocator that other threads use is read until its sum is as expected: at most this many
+/// times without pauses, and then at most as many times with pauses.
 const READINGS: usize = 16;
 
 /// Like [`layer`], but for an allocator that other threads use at the same time.
@@ -205,16 +190,18 @@ static WATCHING: Mutex<Vec<(ScopeId, Usage)>> = Mutex::new(Vec::new());
 /// A guard: while it exists, the highest reserves are kept for one run, which has a limit on them.
 ///
 /// What the run reads at its end would not suffice. CUDA keeps one peak of each pool, which every
-/// such run resets when it begins. Of an allocator with a probe, only the current reserve is known,
-/// which is lost when its cache is emptied. Other checks may do both in the meantime, so before
-/// either happens, the reserves are read for all runs that watch them.
+/// such run resets when it begins. For an allocator with a probe, only the current reserve is
+/// known, and it is lost when the allocator's cache is emptied. Other checks may do both in the
+/// meantime, so the reserves are read for all runs that watch them before either happens.
 #[derive(Debug)]
 pub(super) struct ReserveWatch(ScopeId);
 
 impl ReserveWatch {
     pub(super) fn begin(scope: ScopeId) -> Self {
         note_reserves();
-        restart_most_reserved();
+        if cuda::is_intercepted() {
+            pools::restart_most_reserved();
+        }
         locked(&WATCHING).push((scope, Usage::default()));
         Self(scope)
     }
@@ -240,7 +227,10 @@ fn note_reserves() {
         return;
     }
     // The probes are not called with the lock held, because they are the program's code.
-    let now = most_reserved();
+    let mut now = read_probed();
+    if cuda::is_intercepted() {
+        now.layers.extend(pools::most_reserved());
+    }
     for (_, most) in locked(&WATCHING).iter_mut() {
         for usage in &now.layers {
             let is_it = |it: &&mut LayerUsage| it.name == usage.name && it.place == usage.place;

@@ -4,6 +4,8 @@
 
 use std::sync::LazyLock;
 
+use rustc_hash::FxHashSet;
+
 use crate::capture::record::recorder_of_this_process as recorder;
 use crate::capture::recording::{Line, RecordedSymbol};
 use crate::judge::{CheckInput, Subject};
@@ -14,7 +16,6 @@ use crate::recursion_guard::quiet;
 use crate::report::check_report::Frame;
 use crate::report::symbols;
 use crate::sync::{Mutex, locked};
-use rustc_hash::FxHashSet;
 
 /// Records that a check begins.
 pub(crate) fn began(subject: &Subject) {
@@ -27,7 +28,7 @@ pub(crate) fn add(input: &CheckInput) {
         let mut lines = new_symbols();
         let mut input = input.clone();
         for frame in input.names.frames.values_mut().flatten() {
-            remove_what_is_this_machines(frame);
+            remove_machine_specific_path(frame);
         }
         lines.push(Line::Check(Box::new(input)));
         lines
@@ -73,7 +74,7 @@ fn new_symbols() -> Vec<Line<Event>> {
         let is_new = |address| written.addresses.insert(address);
         let new = symbols::by_word(stacks.frames(StackId(stack)), &own_sources, is_new);
         lines.extend(new.into_iter().map(|(address, mut frames)| {
-            frames.iter_mut().for_each(remove_what_is_this_machines);
+            frames.iter_mut().for_each(remove_machine_specific_path);
             Line::Symbol(RecordedSymbol { address, frames })
         }));
     }
@@ -81,9 +82,9 @@ fn new_symbols() -> Vec<Line<Event>> {
     lines
 }
 
-/// Removes the directory in which cargo or rustup keeps sources, because it depends on the machine
-/// and not on the frame.
-fn remove_what_is_this_machines(frame: &mut Frame) {
+/// Removes the directory in which cargo or rustup keeps sources from the path of a frame's file,
+/// because it depends on the machine.
+fn remove_machine_specific_path(frame: &mut Frame) {
     const SHARED: [&str; 3] = ["/registry/src/", "/git/checkouts/", "/lib/rustlib/src/"];
     if let Some(file) = &mut frame.file
         && let Some(at) = SHARED.iter().find_map(|directory| file.find(directory))

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashSet;
 
 use super::collect::{OfRun, freed_before, freed_by_stack, freed_inside};
-use super::readings::ReserveWatch;
-use super::readings::{self, Baseline};
+use super::readings::{self, Baseline, ReserveWatch};
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage};
 use super::turn::concurrency::ProcessAtBegin;
@@ -30,14 +29,13 @@ pub(crate) struct Run {
     /// The beginning of the check's first run. Live records that were created since then are
     /// counted.
     since: Beginning,
-    began: u64,
+    began: Beginning,
     budget: Limits,
     /// How many samples of each figure are kept.
     samples: usize,
     others: ProcessAtBegin,
     /// How many records had been created outside every scope when the run began.
     unowned: u64,
-    mark: Mark,
     /// Whether a stream was being captured when the run began.
     was_capturing: bool,
     baseline: Baseline,
@@ -49,7 +47,7 @@ pub(crate) struct Run {
     reserves: Option<ReserveWatch>,
 }
 
-/// A guard: while it exists, all allocations and frees are logged.
+/// A guard: while it exists, all allocations and frees in this process are logged.
 #[derive(Debug)]
 pub(super) struct PeakLog(ScopeId);
 
@@ -59,7 +57,7 @@ impl PeakLog {
         Self(scope)
     }
 
-    /// Returns what the log says about each layer at each place, and about graphs.
+    /// Returns the log's readings of each layer at each place, and the usage of each graph.
     fn read(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         ledger::live().meters().log(self.0)
     }
@@ -105,18 +103,20 @@ struct BodyEnd {
 
 impl Run {
     /// Takes the baseline and begins the run. `peaks` says whether all allocations of the run are
-    /// logged. `earlier` contains the scopes of the check's earlier runs, and the beginning of the
-    /// first of these runs.
+    /// logged. `earlier` contains the scopes of the check's earlier runs, the first of which began
+    /// at `since`.
     pub(crate) fn begin(
         turn: &Turn<'_>,
-        (facts, peaks): (&Facts, bool),
+        facts: &Facts,
+        peaks: bool,
         confirms: bool,
-        earlier: (&[ScopeId], Option<Beginning>),
+        earlier: &[ScopeId],
+        since: Option<Beginning>,
     ) -> Self {
         let ledger = ledger::live();
         let budget = facts.budget;
         let outer = current();
-        let broken = readings::synchronise(ScopeId::NONE);
+        let broken_before = readings::synchronise(ScopeId::NONE);
         let was_capturing = captures::active();
         if outer.is_none() {
             readings::empty_caches();
@@ -124,7 +124,7 @@ impl Run {
                 ledger.restart_peaks();
             }
         }
-        let others = ProcessAtBegin::now(turn, earlier.0);
+        let others = ProcessAtBegin::now(turn, earlier);
         let snapshot = ledger.snapshot(ScopeId::NONE);
         let at = ledger.now();
         let usage = readings::read(&snapshot, !others.is_alone(), None);
@@ -134,7 +134,7 @@ impl Run {
         let open = Open::new(confirms);
         let reserves = budget.max_reserved;
         let reserves = reserves.map(|_| ReserveWatch::begin(open.scope()));
-        for scope in earlier.0 {
+        for scope in earlier {
             tree::hand_on(*scope, open.scope());
         }
         if confirms {
@@ -149,9 +149,12 @@ impl Run {
             if let Some(layer) = budget.metered() {
                 ledger.meters().begin(open.scope(), layer);
             }
-            let (began, mark) = (ledger.now(), ledger.anomalies.mark());
+            let began = Beginning {
+                at: ledger.now(),
+                mark: ledger.anomalies.mark(),
+            };
             Self {
-                since: earlier.1.unwrap_or(Beginning { at: began, mark }),
+                since: since.unwrap_or(began),
                 began,
                 budget,
                 samples: match facts.rounds {
@@ -160,11 +163,10 @@ impl Run {
                 },
                 others,
                 unowned: snapshot.unowned,
-                mark,
                 was_capturing,
                 baseline,
                 segments,
-                broken_before: broken.into_iter().next(),
+                broken_before,
                 watch: ledger.watch(),
                 log: peaks.then(|| PeakLog::begin(open.scope())),
                 reserves,
@@ -236,10 +238,9 @@ impl Run {
     /// Waits for the devices, empties the caches, and reads everything.
     fn look(&self, body: &BodyEnd, turn: &Turn<'_>, end: &Ended) -> RunInput {
         let broken = readings::synchronise(self.scope());
-        if broken.is_empty() {
+        if broken.is_none() {
             readings::empty_caches();
         }
-        let broken = broken.into_iter().next();
         let others = self.others.until_now(turn);
         let input = self.read(body, others, broken, end);
         let others_by_now = self.others.until_now(turn);
@@ -265,11 +266,11 @@ impl Run {
         let usage = readings::read(&snapshot, beside_others, Some(&self.baseline));
         let lineage = Lineage::of(self.scope());
         let mut input = RunInput {
-            began: self.began,
+            began: self.began.at,
             ended: body.at,
             as_expected: end.as_expected,
             // Without events, only the figures of a probe can differ.
-            saw_events: ledger.now() != self.began || usage.layers != self.baseline.usage.layers,
+            saw_events: ledger.now() != self.began.at || usage.layers != self.baseline.usage.layers,
             is_capturing: self.was_capturing || captures::active(),
             baseline: self.baseline.usage.clone(),
             end: usage,
@@ -278,10 +279,7 @@ impl Run {
             failed_inside: lineage.failed_sums(end.failure),
             others,
             broken_before: self.broken_before,
-            broken_inside: match self.broken_before {
-                None => broken,
-                Some(_) => None,
-            },
+            broken_inside: broken.filter(|_| self.broken_before.is_none()),
             ..RunInput::default()
         };
         if self.may_have_left(&snapshot, &lineage) || is_more_reserved(&input) {
@@ -294,7 +292,7 @@ impl Run {
             };
             of_run.collect_records(self.since.at, &mut input);
             of_run.collect_overwritten(self.since.at, self.since.mark, &mut input);
-            of_run.collect_anomalies(self.mark, &mut input);
+            of_run.collect_anomalies(self.began.mark, &mut input);
         }
         input
     }
@@ -311,7 +309,7 @@ impl Run {
                 .all_handed_over(|scope| lineage.has(scope))
                 .count
                 != 0
-            || ledger.anomalies.mark() != self.mark
+            || ledger.anomalies.mark() != self.began.mark
     }
 
     /// Adds what is read only once, when there is nothing left to wait for.
@@ -328,19 +326,19 @@ impl Run {
                 input.allocations.insert(stack, count);
             }
         }
-        input.freed_before = freed_before(&input.anomalies, self.began);
+        input.freed_before = freed_before(&input.anomalies, self.began.at);
         if !input.live.is_empty() {
             input.freed_of_run = freed_by_stack(self.scope(), lineage.has_no_children());
             input.freed_inside = freed_inside(self.scope(), &input.live);
         }
         let kept = ledger.scopes.primaries_kept(|scope| lineage.has(scope));
-        let kept = kept.into_iter();
         input.primaries = kept
+            .into_iter()
             .map(|(place, times)| PrimaryKept { place, times })
             .collect();
         input.threads_running = lineage.live_threads() as u64;
         let over = ledger.now();
-        let curves = ledger.curves(&self.watch, self.began, self.samples);
+        let curves = ledger.curves(&self.watch, self.began.at, self.samples);
         input.timeline = timeline::of_run(input, &body.reserved, over, curves);
         (input.peaks, input.graphs) = self.log.as_ref().map(PeakLog::read).unwrap_or_default();
     }

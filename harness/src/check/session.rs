@@ -1,5 +1,5 @@
 //! One judged scope with its runs, from the first baseline to the report. The code is the same for
-//! a test, a block, an explicit scope, a whole program and an attached process.
+//! a test, a block, an explicit scope, a whole program and an attached program.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::body::End;
 use super::outcome::{self, Checked, Outcome};
 use super::process::exit_summary::{self, UnderWay};
-use super::process::prepare::{listen, record_from_here};
-use super::process::{late, prepare};
+use super::process::late;
+use super::process::prepare::{self, listen, record_from_here};
 use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::tree;
@@ -54,6 +54,7 @@ pub(crate) struct Session {
     /// Whether this check is nested in a run that only confirms the outer check's findings. If so,
     /// it leaves its own findings to the outer check, and fails only if it failed before.
     is_confirming: bool,
+    /// Whether the report goes to the run file and the summary.
     is_filed: bool,
     /// Whether the check began inside another check.
     is_nested: bool,
@@ -217,7 +218,7 @@ impl Session {
         if self.policy.mode != Mode::Off
             && let Err(why) = prepare::warm_up()
         {
-            let remedy = "find out why the warm-up failed";
+            let remedy = "correct the `#[warmup]` function; until then, every check fails";
             cannot_begin(subject, Reason::new(Code::Unfinished, why, remedy));
         }
         self.stage = Stage::Reading;
@@ -225,7 +226,7 @@ impl Session {
 
     /// Runs the body's warm-up runs, which are not judged.
     async fn warm_up(&mut self, body: &mut impl AsyncFnMut(ScopeId) -> End) -> Result<(), End> {
-        let is_well = |scope| readings::synchronise(scope).is_empty();
+        let is_well = |scope| readings::synchronise(scope).is_none();
         for _ in 0..self.warmup {
             let was_well = is_well(ScopeId::NONE);
             let open = Open::new(false);
@@ -252,15 +253,17 @@ impl Session {
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
         if confirms && !self.policy.held_by.is_zero() {
-            // For leaks of earlier runs, heap blocks are not tracked.
+            // The guard of an earlier run is dropped first, because there can be only one.
             self.heap = None;
             self.heap = holders::watch_heap();
         }
         let run = Run::begin(
             &self.turn,
-            (&self.input.facts, self.policy.peaks),
+            &self.input.facts,
+            self.policy.peaks,
             confirms,
-            (&self.scopes, self.since),
+            &self.scopes,
+            self.since,
         );
         self.name(run.scope());
         self.stage = Stage::Body;
@@ -312,12 +315,11 @@ impl Session {
     /// Judges the runs and acts on the result.
     pub(crate) fn finish(mut self) -> Checked {
         let _unnoted = holders::unnoted();
-        let saw_events = self.input.runs.iter().any(|run| run.saw_events);
-        if self.input.untraced.is_none() {
-            self.input.untraced = blind::untraced(saw_events, &self.missed_before);
-        }
         if self.policy.mode == Mode::Off {
             self.input.switch_off(blind::switched_off());
+        } else {
+            let saw_events = self.input.runs.iter().any(|run| run.saw_events);
+            self.input.untraced = blind::untraced(saw_events, &self.missed_before);
         }
         recording::add(&self.input);
         let result = judge(&self.input);
@@ -357,7 +359,6 @@ impl Session {
         Checked {
             end,
             report,
-            outcome,
             failed,
         }
     }
@@ -417,7 +418,7 @@ impl Session {
             ),
             Stage::WarmupFailed => (
                 "a warm-up run of the body failed",
-                "find out why the body failed",
+                "correct the body: it must also pass in its warm-up runs",
             ),
         };
         let mut report = Report::about(self.input.subject.clone(), CheckStatus::NotMeasured);
@@ -451,8 +452,8 @@ pub(super) fn refuse(subject: &Subject, why: String) -> ! {
     cannot_begin(subject, Reason::new(Code::Settings, why, remedy))
 }
 
-/// Fails the test of a check that cannot begin. Without a report, the run would not mention the
-/// test.
+/// Fails the test of a check that cannot begin, and files a report, because otherwise the run would
+/// not mention the test.
 fn cannot_begin(subject: &Subject, reason: Reason) -> ! {
     let why = reason.what.clone();
     let report = Report {
@@ -462,13 +463,13 @@ fn cannot_begin(subject: &Subject, reason: Reason) -> ! {
     };
     file(&report, Amount::default());
     assertion::fails(&report, &why, true);
-    outcome::fail_at(subject, why, "")
+    outcome::fail_with(&report, why, "")
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         if let Some(report) = self.unfinished() {
-            outcome::print_beside(&report, report.outcome.unwrap_or(Outcome::Pass));
+            outcome::print_report(&report);
             file(&report, Amount::default());
         }
         if let Some(scope) = self.scopes.last() {

@@ -1,7 +1,5 @@
 //! Functions that the code under test registers, and that run before its check reads the live
-//! records. How long a check waits for frees is in `run.rs`.
-
-use std::mem;
+//! records. The wait for frees in flight is in `run.rs`.
 
 use super::body::{End, caught};
 use super::scopes::open::{Token, current};
@@ -25,9 +23,9 @@ static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 /// freed during the next run, and are reported as `deferred`. The check itself never waits for a
 /// Vulkan device, because that would need the queues, which belong to the program.
 ///
-/// The function is called once, in this run only. A body that runs again registers it again. The
-/// values that it has captured are dropped before the check reads the live records. Outside every
-/// check, the function is dropped immediately without being called.
+/// The function is called once, in this run only. A body that runs again registers it again. Its
+/// captured values are dropped before the check reads the live records. Outside every check, the
+/// function is dropped immediately without being called.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,8 +35,8 @@ static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 ///
 /// Check::new("one step").run(|| {
 ///     let device = Arc::new(Device);
-///     let its_own = Arc::clone(&device);
-///     settle_with(move || its_own.poll());
+///     let polled = Arc::clone(&device);
+///     settle_with(move || polled.poll());
 ///     // work that the device may still be doing when the step ends
 /// });
 /// ```
@@ -55,18 +53,18 @@ pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// How many times the functions that are being called may register more functions.
+/// How many times in a row the functions that are being called may register further ones.
 const MOST_ROUNDS: usize = 100;
 
 /// Calls the functions registered in `scope`, on this thread.
 pub(super) fn settle(scope: ScopeId) {
     let _token = Token::set(scope);
     for _ in 0..MOST_ROUNDS {
-        let found = take(scope);
-        if found.is_empty() {
+        let registered = take(scope);
+        if registered.is_empty() {
             return;
         }
-        for settle in found {
+        for settle in registered {
             settle();
         }
     }
@@ -85,15 +83,13 @@ pub(super) fn settle_after(scope: ScopeId, end: End) -> End {
     }
 }
 
+/// Removes the functions registered in `scope` and inside it, and returns them.
 fn take(scope: ScopeId) -> Vec<Settle> {
     let mut registered = locked(&REGISTERED);
     if registered.is_empty() {
         return Vec::new();
     }
     let lineage = Lineage::of(scope);
-    let (own, others) = mem::take(&mut *registered)
-        .into_iter()
-        .partition::<Vec<_>, _>(|(of, _)| lineage.has(*of));
-    *registered = others;
-    own.into_iter().map(|(_, settle)| settle).collect()
+    let own = registered.extract_if(.., |(of, _)| lineage.has(*of));
+    own.map(|(_, settle)| settle).collect()
 }

@@ -11,9 +11,12 @@ use std::{
 #[cfg(target_os = "linux")]
 use crate::exit;
 
+/// The directory in which the kernel lists the threads of this process.
+const TASKS: &str = "/proc/self/task";
+
 /// Reads one of the kernel's files about a thread.
 fn read(thread: i32, file: &str) -> Option<String> {
-    fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok()
+    fs::read_to_string(format!("{TASKS}/{thread}/{file}")).ok()
 }
 
 /// Returns the fields of a thread's status that follow its name, which may contain anything.
@@ -23,8 +26,8 @@ fn status(thread: i32) -> Option<String> {
     Some(fields.to_owned())
 }
 
-/// The directory in which the kernel lists the threads of this process. It stays open, because
-/// looking up its path would be the slowest part of a clean check.
+/// The open directory [`TASKS`]. It stays open, because looking up its path would be the slowest
+/// part of a clean check.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct TaskDirectory {
@@ -35,10 +38,8 @@ struct TaskDirectory {
 
 #[cfg(target_os = "linux")]
 impl TaskDirectory {
-    const PATH: &str = "/proc/self/task";
-
     fn open() -> Option<Self> {
-        let open = File::open(Self::PATH).ok()?;
+        let open = File::open(TASKS).ok()?;
         let identity = Self::identity(&open.metadata().ok()?);
         Some(Self { open, identity })
     }
@@ -47,8 +48,8 @@ impl TaskDirectory {
         (metadata.dev(), metadata.ino())
     }
 
-    /// Returns `None` if the program has closed the descriptor. By now, its number may belong to
-    /// another file.
+    /// Returns the directory's metadata; `None` if the program has closed the descriptor, whose
+    /// number may belong to another file by now.
     fn metadata(&self) -> Option<Metadata> {
         let metadata = self.open.metadata().ok()?;
         (Self::identity(&metadata) == self.identity).then_some(metadata)
@@ -65,7 +66,7 @@ pub(super) fn count_threads() -> Option<u64> {
     let kept = kept.filter(|_| !exit::forked());
     let metadata = kept
         .and_then(TaskDirectory::metadata)
-        .or_else(|| fs::metadata(TaskDirectory::PATH).ok())?;
+        .or_else(|| fs::metadata(TASKS).ok())?;
     // The kernel counts each thread as a link of this directory. Two more links belong to the
     // directory itself.
     metadata.nlink().checked_sub(2)
@@ -97,15 +98,15 @@ pub(super) fn time_of_waiting(thread: i32) -> Option<u64> {
 /// thread ends while the kernel lists the threads, another thread may be missing from the list.
 pub(super) fn list_threads() -> Option<Vec<i32>> {
     let count = count_threads();
-    let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let entries = fs::read_dir(TASKS).into_iter().flatten();
     let threads = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let threads: Vec<i32> = threads.collect();
     (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
 }
 
-/// Whether a thread can still do something. For a moment after a thread has been joined, the kernel
-/// still lists it.
-pub(super) fn is_living(thread: i32) -> bool {
+/// Whether a thread can still do something. The kernel may list a thread for a moment after it has
+/// been joined.
+pub(super) fn is_alive(thread: i32) -> bool {
     /// `PF_EXITING` in Linux.
     const EXITING: u64 = 4;
     // The flags come after the state and five numbers.
@@ -113,17 +114,17 @@ pub(super) fn is_living(thread: i32) -> bool {
     flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
-/// Whether a driver has started a thread for itself.
+/// Whether a driver has started this thread for itself.
 #[cfg(feature = "holders")]
 pub(super) fn is_drivers_thread(thread: u32) -> bool {
     let thread = thread.cast_signed();
     let mut marked = gpu_leak_interpose::marked_threads().into_iter();
-    marked.any(|it| it.id == thread && it.is_drivers()) || is_drivers_own(thread)
+    marked.any(|it| it.id == thread && it.is_drivers()) || has_drivers_name(thread)
 }
 
 /// Whether a thread has the name of a driver's thread. Such threads act only on request. The name
 /// is the only way to recognise threads that a driver starts with `thrd_create`.
-pub(super) fn is_drivers_own(thread: i32) -> bool {
+pub(super) fn has_drivers_name(thread: i32) -> bool {
     read(thread, "comm").is_some_and(|name| is_drivers_name(name.trim_end()))
 }
 

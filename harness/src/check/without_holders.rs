@@ -1,7 +1,6 @@
-//! Takes the place of the search for holders in builds without it. Records nothing and adds
-//! nothing.
+//! Replaces `holders` in builds without the search for holders: records nothing and adds nothing.
 
-/// The heap is never watched, so this type has no values.
+/// This type has no values, because the heap is never watched.
 pub(super) use std::convert::Infallible as WatchedHeap;
 use std::time::Duration;
 

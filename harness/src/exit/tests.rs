@@ -4,19 +4,19 @@ use crate::observe::{self, Source};
 use crate::recursion_guard::quiet;
 use std::sync::atomic::Ordering;
 
-/// Runs `body` in a forked child process and returns its wait status. An alarm ends the child after
-/// a few seconds.
-pub(crate) fn in_forked_child(body: impl FnOnce()) -> i32 {
+/// Runs `body` in a forked child process, which exits with the code that `body` returns. Returns
+/// the child's wait status. An alarm ends the child after a few seconds.
+pub(crate) fn in_forked_child(body: impl FnOnce() -> i32) -> i32 {
     install();
-    // SAFETY: the child runs `body`, which the tests in this file restrict to what the child of a
+    // SAFETY: the child runs `body`, which the tests in this crate restrict to what the child of a
     // process with threads may do.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: the call requests a signal that ends the child.
         unsafe { libc::alarm(10) };
-        body();
+        let code = body();
         // SAFETY: the call ends the child immediately, without running handlers.
-        unsafe { libc::_exit(0) };
+        unsafe { libc::_exit(code) };
     }
     let mut status = 0;
     // SAFETY: `child` is a child of this process, and `status` is writable.
@@ -37,6 +37,7 @@ fn an_exit_during_the_harness_s_own_work_reports_nothing() {
             at_exit(end_child);
             let _quiet = at_work.then(quiet);
             on_exit();
+            0
         })
     };
     assert_eq!(libc::WEXITSTATUS(exit(false)), 9);
@@ -46,38 +47,23 @@ fn an_exit_during_the_harness_s_own_work_reports_nothing() {
 #[test]
 fn a_forked_child_reports_to_no_ledger() {
     static SOURCE: Source = Source::new("fork-test", &[]);
-    install();
     observe::listen();
     let place = Place::named("fork-test:0");
     let bytes = || ledger::live().bytes(SOURCE.layer(), place).live;
     SOURCE.allocated(place, 1, 64);
     assert_eq!(bytes(), 64);
-    // SAFETY: the child makes a report, which must not take a lock, reads two atomics and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    let status = in_forked_child(|| {
+        // This must not take a lock.
         SOURCE.allocated(place, 2, 64);
-        // SAFETY: the call ends the child immediately, without running handlers.
-        unsafe { libc::_exit(i32::from(bytes() != 64)) };
-    }
-    let mut status = 0;
-    // SAFETY: `child` is a child of this process, and `status` is writable.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!(libc::WEXITSTATUS(status), 0);
+        i32::from(bytes() != 64)
+    });
+    assert_eq!(status, 0);
     SOURCE.freed(1);
 }
 
 #[test]
 fn a_forked_child_may_not_call_the_driver() {
-    install();
-    // SAFETY: the child calls only `forked` (an atomic load) and `_exit`.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: the call ends the child immediately, without running handlers.
-        unsafe { libc::_exit(if forked() { 7 } else { 8 }) };
-    }
-    let mut status = 0;
-    // SAFETY: `child` is a child of this process, and `status` is writable.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    let status = in_forked_child(|| if forked() { 7 } else { 8 });
     assert_eq!(libc::WEXITSTATUS(status), 7);
     assert!(may_call_driver());
 }

@@ -121,6 +121,14 @@ impl Anomalies {
         Mark(lock_quietly(&self.0).all.len())
     }
 
+    pub fn before(&self, mark: Mark) -> Vec<Anomaly> {
+        lock_quietly(&self.0)
+            .all
+            .get(..mark.0)
+            .unwrap_or_default()
+            .to_vec()
+    }
+
     pub fn since(&self, mark: Mark) -> Vec<Anomaly> {
         lock_quietly(&self.0)
             .all
@@ -187,6 +195,7 @@ mod tests {
         let mark = anomalies.mark();
         anomalies.push(failed_free(1));
         assert_eq!(anomalies.since(mark), [failed_free(1)]);
+        assert_eq!(anomalies.before(mark).len(), LIMIT as usize);
     }
 
     #[test]

@@ -24,12 +24,16 @@ fn a_child_forked_during_a_snapshot_still_ends() {
     let attached = attached();
     // During a snapshot, the watcher thread holds the same lock. That thread does not exist in the
     // child.
-    let _taking_one = attached.state();
+    let _snapshot = attached.state();
     let status = crate::exit::tests::in_forked_child(|| {
         attached.snapshot(Cause::Tick);
         attached.finish();
+        0
     });
-    assert_eq!(status, 0, "it waits for a thread that is not there");
+    assert_eq!(
+        status, 0,
+        "the child waits for a thread that does not exist"
+    );
 }
 
 #[test]

@@ -34,35 +34,35 @@ impl Drop for UnderWay {
 #[must_use = "the check is over when this is dropped"]
 pub(crate) fn began(test: &str) -> UnderWay {
     locked(&UNDER_WAY).push(test.to_owned());
-    tell_at_exit();
+    print_at_exit();
     UnderWay(test.to_owned())
 }
 
 /// Changes the summary of this process.
 pub(crate) fn change(change: impl FnOnce(&mut Summary)) {
     change(&mut locked(&SUMMARY));
-    tell_at_exit();
+    print_at_exit();
 }
 
 /// Takes the summary, so that another process can print it.
 pub(crate) fn take() -> Summary {
     let mut summary = std::mem::take(&mut *locked(&SUMMARY));
-    note_what_is_missing(&mut summary);
+    add_notes(&mut summary);
     summary
 }
 
 /// Prints the summary at process exit, except under nextest, which runs each test in its own
 /// process and prints its own summary.
-pub(crate) fn tell_at_exit() {
+pub(crate) fn print_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if env::var_os("NEXTEST").is_none() {
-            exit::at_exit(tell);
+            exit::at_exit(print);
         }
     });
 }
 
-fn tell() {
+fn print() {
     let mut summary = std::mem::take(&mut *locked(&SUMMARY));
     // The parent process reports the end of an isolated test.
     let aborted = match concurrency::is_isolated() {
@@ -81,9 +81,9 @@ fn tell() {
         Sink::global().write(&Record::Aborted(Aborted { pid, test }));
     }
     if !concurrency::is_isolated() {
-        add_those_of_other_processes(&mut summary);
+        add_other_processes(&mut summary);
     }
-    note_what_is_missing(&mut summary);
+    add_notes(&mut summary);
     if let Some(text) = summary.text() {
         text::tell(&format!("\n{text}"));
     }
@@ -91,8 +91,8 @@ fn tell() {
 
 inventory::submit!(BeforeFirstThread(watch_unchecked_tests));
 
-/// In a test program with checked tests, watches the other tests from the beginning. Tests that run
-/// unchecked and create something are listed at the end and in the run file.
+/// In a test program with checked tests, watches the other tests from the beginning. The tests that
+/// run unchecked and create something are listed in the summary and in the run file.
 fn watch_unchecked_tests() {
     // Everything in the process of an isolated test is judged.
     if registry::cases().is_empty() || child::permit().is_some() {
@@ -100,7 +100,7 @@ fn watch_unchecked_tests() {
     }
     observe::listen();
     hooks::install();
-    tell_at_exit();
+    print_at_exit();
     exit::at_exit(|| Sink::global().unchecked(&unchecked_threads()));
 }
 
@@ -113,10 +113,10 @@ fn unchecked_threads() -> Vec<String> {
     }
 }
 
-/// Adds checks of other processes: those that ended their process and that no process has reported
+/// Adds the checks of other processes that ended their process and that no process has reported
 /// yet.
-fn add_those_of_other_processes(summary: &mut Summary) {
-    for aborted in untold() {
+fn add_other_processes(summary: &mut Summary) {
+    for aborted in unreported() {
         // If this was an isolated test, its parent has reported its end.
         if !summary.has_aborted(&aborted.test) {
             summary.add_aborted(&aborted.test);
@@ -127,7 +127,7 @@ fn add_those_of_other_processes(summary: &mut Summary) {
 
 /// Returns checks that ended their process, which therefore could not report them. The next process
 /// of the same run reports them, unless another process has already done so.
-fn untold() -> Vec<Aborted> {
+fn unreported() -> Vec<Aborted> {
     let paths = Sink::global().neighbours();
     let files: Vec<RunFile> = paths
         .iter()
@@ -153,12 +153,10 @@ fn untold() -> Vec<Aborted> {
     aborted.filter(|aborted| !is_reported(aborted)).collect()
 }
 
-/// Adds notes about results that are not stored and calls that are not intercepted.
-fn note_what_is_missing(summary: &mut Summary) {
-    if let Some(note) = Sink::global().note() {
-        summary.note(&note);
-    }
-    if let Some(note) = recorder_of_this_process().and_then(Recorder::note) {
+/// Adds notes about a run file or a recording that cannot be written.
+fn add_notes(summary: &mut Summary) {
+    let of_recorder = recorder_of_this_process().and_then(Recorder::note);
+    for note in Sink::global().note().into_iter().chain(of_recorder) {
         summary.note(&note);
     }
 }

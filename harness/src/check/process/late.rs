@@ -44,19 +44,18 @@ pub(crate) fn watch_for_frees(report: &Report, scopes: &[ScopeId], result: &Chec
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // The newest exit handler runs first, so the summary is printed after this handler has run.
-        exit_summary::tell_at_exit();
-        exit::at_exit(tell);
+        exit_summary::print_at_exit();
+        exit::at_exit(add_late_frees);
     });
 }
 
 /// Adds late frees to the summary and to the run file.
-fn tell() {
+fn add_late_frees() {
     let all = std::mem::take(&mut *locked(&LEAKED));
     if all.is_empty() {
         return;
     }
-    // The frees are read only once, for all checks together, because there may be thousands of
-    // frees and thousands of checks.
+    // The frees are read once for all checks, because there may be thousands of both.
     let frees: FxHashMap<u64, LoggedFree> = ledger::live()
         .free_log
         .frees(|_| true)

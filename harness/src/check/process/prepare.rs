@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 use crate::{observe, probe, registry};
 
 /// Begins to intercept the driver and to accept reports from other sources. Returns the calls that
-/// had been missed before.
+/// have been missed so far.
 ///
 /// # Panics
 ///
@@ -60,10 +60,10 @@ fn record_from_the_beginning() {
 /// the resources of these threads belong to no scope, and exist before every check.
 const TOKEN: u64 = 1 << 32;
 
-/// Runs every warm-up before the first baseline of the process, but only the first time this is
-/// called. Other checks wait until the warm-ups have ended. This does nothing for a check that a
-/// warm-up itself runs, because that check would wait forever, and nothing for a nested check,
-/// because the outer check has already called it.
+/// Runs every warm-up the first time this is called, before the first baseline of the process.
+/// Other checks wait until the warm-ups have ended. This does nothing for a check that a warm-up
+/// itself runs, because that check would wait forever, and nothing for a nested check, because the
+/// outer check has already called it.
 ///
 /// # Errors
 ///
@@ -87,8 +87,8 @@ fn run_all() -> Result<(), String> {
             .map_err(|error| error.to_string())
             .and_then(|thread| {
                 thread.join().map_err(|payload| {
-                    let said = body::message(&*payload).unwrap_or("the panic has no message");
-                    said.to_owned()
+                    let message = body::message(&*payload).unwrap_or("the panic has no message");
+                    message.to_owned()
                 })
             });
         end.map_err(|why| format!("the warm-up {} failed: {why}", warmup.path))?;

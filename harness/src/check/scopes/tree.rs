@@ -220,9 +220,9 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
         return;
     };
     node.is_earlier_run = true;
-    let before = node.parent.replace(next);
-    if let Some(before) = before.and_then(|before| tree.nodes.get_mut(&before)) {
-        before.children.retain(|child| *child != scope);
+    let parent = node.parent.replace(next);
+    if let Some(parent) = parent.and_then(|parent| tree.nodes.get_mut(&parent)) {
+        parent.children.retain(|child| *child != scope);
     }
     if let Some(next) = tree.nodes.get_mut(&next) {
         next.children.push(scope);
@@ -267,35 +267,23 @@ pub(crate) fn has_failed_before(scope: ScopeId, subject: &Subject) -> bool {
 /// removed together with its outer check.
 pub(crate) fn forget(scope: ScopeId) {
     let mut tree = locked(&TREE);
-    if tree
-        .nodes
-        .get(&scope)
-        .is_none_or(|node| node.parent.is_some() || node.is_open())
-    {
+    let root = tree.nodes.get(&scope).filter(|node| node.parent.is_none());
+    let Some(closed) = root.and_then(|root| root.closed) else {
         return;
-    }
-    // As long as the outer check is open, it is responsible for the scopes inside it.
-    let closed = tree.nodes.get(&scope).and_then(|node| node.closed);
-    let all = tree.inside(scope);
-    let mut orphans = Vec::new();
-    let mut forgotten = Vec::new();
-    for scope in all {
-        match tree.nodes.remove(&scope) {
+    };
+    for scope in tree.inside(scope) {
+        match tree.nodes.get_mut(&scope) {
             // An explicit scope that outlives its test becomes a root.
-            Some(node) if node.is_open() => orphans.push((scope, node)),
-            Some(_) => forgotten.extend(closed.map(|closed| (scope, closed))),
+            Some(node) if node.is_open() => node.parent = None,
+            Some(_) => {
+                tree.nodes.remove(&scope);
+                // As long as the outer check was open, it was responsible for this scope.
+                if tree.open != 0 {
+                    tree.forgotten.insert(scope, closed);
+                }
+            }
             None => {}
         }
-    }
-    if tree.open != 0 {
-        tree.forgotten.extend(forgotten);
-    }
-    for (scope, node) in orphans {
-        let node = ScopeNode {
-            parent: None,
-            ..node
-        };
-        tree.nodes.insert(scope, node);
     }
 }
 
@@ -378,7 +366,7 @@ impl Lineage {
         self.scopes.len() <= 1
     }
 
-    /// Whether no other scope of the lineage is inside this run.
+    /// Whether the run contains no other scopes.
     pub(crate) fn has_no_children(&self) -> bool {
         self.of_this_run <= 1
     }
@@ -457,7 +445,7 @@ mod tests {
         let second = Open::new(true);
         hand_on(first_scope, second.scope());
         let lineage = Lineage::of(second.scope());
-        assert!(lineage.has(inside_scope), "the second run's business");
+        assert!(lineage.has(inside_scope), "it belongs to the second run");
         assert_eq!(open_scope(inside_scope), Some(second.scope()));
         let scope = second.scope();
         second.close();

@@ -3,14 +3,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::{TaskDirectory, is_drivers_name, is_living, list_threads, this_thread};
+use super::{TaskDirectory, is_alive, is_drivers_name, list_threads, this_thread};
 
-fn own_number() -> i32 {
-    this_thread().expect("a number")
+fn own_id() -> i32 {
+    this_thread().expect("an id")
 }
 
 #[test]
-fn a_test_in_a_module_cuda_is_no_thread_of_the_driver() {
+fn a_test_in_a_module_cuda_is_not_a_thread_of_the_driver() {
     for name in ["cuda-EvtHandlr", "cuda00001400006", "llvmpipe-0"] {
         assert!(is_drivers_name(name), "{name}");
     }
@@ -36,16 +36,16 @@ fn another_file_with_the_number_of_the_closed_directory_is_not_read() {
 }
 
 #[test]
-fn a_thread_that_was_joined_lives_no_longer() {
+fn a_joined_thread_is_not_alive() {
     for _ in 0..1000 {
-        let joined = thread::spawn(own_number).join().expect("a number");
-        assert!(!is_living(joined));
+        let joined = thread::spawn(own_id).join().expect("an id");
+        assert!(!is_alive(joined));
     }
-    assert!(is_living(own_number()));
+    assert!(is_alive(own_id()));
 }
 
-/// The kernel lists threads in the order in which they began, so the threads that end are
-/// listed before the one that stays.
+/// The kernel lists threads in the order in which they began, so the threads that end are listed
+/// before the one that stays.
 #[test]
 fn a_thread_is_listed_while_others_before_it_end() {
     for _ in 0..200 {
@@ -59,14 +59,14 @@ fn a_thread_is_listed_while_others_before_it_end() {
                 })
             };
             let mut others: Vec<_> = (0..8).map(|_| ends()).collect();
-            let (tell, number) = channel();
+            let (sender, receiver) = channel();
             let last = scope.spawn(move || {
-                tell.send(own_number()).expect("the test waits");
+                sender.send(own_id()).expect("the test waits");
                 thread::park();
             });
-            let number = number.recv().expect("a number");
-            // If a thread of another test begins, the number of threads does not show that a thread
-            // is missing.
+            let id = receiver.recv().expect("an id");
+            // If another test starts a thread, the number of threads does not show that one is
+            // missing.
             let known = loop {
                 if let Some(listed) = list_threads() {
                     break listed;
@@ -77,7 +77,7 @@ fn a_thread_is_listed_while_others_before_it_end() {
             while !others.is_empty() {
                 others.retain(|other| !other.is_finished());
                 is_missing |= list_threads().is_some_and(|listed| {
-                    listed.iter().all(|it| known.contains(it)) && !listed.contains(&number)
+                    listed.iter().all(|it| known.contains(it)) && !listed.contains(&id)
                 });
             }
             last.thread().unpark();

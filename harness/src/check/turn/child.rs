@@ -1,5 +1,5 @@
-//! Passes a permit to a process that [`isolate`] starts for one test. The permit tells the process
-//! that it was started for that test.
+//! Passes a permit to a process that [`isolate`] starts for one test, which tells the process that
+//! it was started for that test.
 //!
 //! The parent passes the permit in an environment variable. Processes that the test itself starts
 //! inherit this variable, and they may be other checked programs. So the permit is valid only for a
@@ -61,7 +61,7 @@ fn is_left_behind(parent: u32) -> bool {
     let [exact, _, options @ ..] = &arguments[..] else {
         return false;
     };
-    exact == "--exact" && options == OPTIONS && !lives(parent)
+    exact == "--exact" && options == OPTIONS && !is_alive(parent)
 }
 
 /// On other systems, such a process is not detected.
@@ -72,7 +72,7 @@ fn is_left_behind(_: u32) -> bool {
 
 /// Whether the process with this id exists and has not ended.
 #[cfg(target_os = "linux")]
-fn lives(process: u32) -> bool {
+fn is_alive(process: u32) -> bool {
     // A process that has ended remains a zombie until its parent waits for it.
     let state = std::fs::read_to_string(format!("/proc/{process}/stat"));
     state.is_ok_and(|state| !state.contains(") Z "))
@@ -83,7 +83,7 @@ mod tests {
     use super::{new_permit, parent};
 
     #[test]
-    fn a_word_names_the_process_that_made_it() {
+    fn a_permit_names_the_process_that_created_it() {
         assert_eq!(parent(&new_permit(3)), Some(std::process::id()));
         assert_ne!(new_permit(3), new_permit(4));
         assert_eq!(parent("another's"), None);
@@ -91,19 +91,19 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_process_that_ended_does_not_live_even_if_nobody_waited_for_it() {
+    fn a_process_that_ended_is_not_alive_even_if_nobody_waited_for_it() {
         use std::process::{Command, Stdio};
 
-        assert!(super::lives(std::process::id()));
+        assert!(super::is_alive(std::process::id()));
         let mut command = Command::new("cat");
         let mut child = command.stdin(Stdio::piped()).spawn().expect("a process");
-        assert!(super::lives(child.id()));
+        assert!(super::is_alive(child.id()));
         // The child ends when its input is closed.
         drop(child.stdin.take());
-        while super::lives(child.id()) {
+        while super::is_alive(child.id()) {
             std::thread::yield_now();
         }
         child.wait().expect("a child");
-        assert!(!super::lives(child.id()));
+        assert!(!super::is_alive(child.id()));
     }
 }

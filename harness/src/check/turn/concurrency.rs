@@ -22,7 +22,7 @@ use super::libtest::Arguments;
 use crate::capture::thread::is_first_thread;
 use crate::check::scopes::tree::is_of_an_ended_check;
 use crate::check::threads::{
-    count_threads, is_drivers_own, is_living, list_threads, this_thread, time_of_waiting,
+    count_threads, has_drivers_name, is_alive, list_threads, this_thread, time_of_waiting,
 };
 use crate::judge::Others;
 use crate::ledger::ScopeId;
@@ -42,9 +42,9 @@ pub(crate) enum Concurrency {
 
 /// Whether this process runs only one test.
 pub(crate) fn is_isolated() -> bool {
-    static NEXTESTS: OnceLock<bool> = OnceLock::new();
+    static BY_NEXTEST: OnceLock<bool> = OnceLock::new();
     child::permit().is_some()
-        || *NEXTESTS.get_or_init(|| {
+        || *BY_NEXTEST.get_or_init(|| {
             let arguments = Arguments::of(arguments());
             is_started_by_nextest(&arguments, &variable)
         })
@@ -78,17 +78,17 @@ fn variable(name: &str) -> Option<String> {
 
 /// Records that this process is a program with a single check, regardless of its arguments.
 pub(crate) fn is_one_program() {
-    // On an error, a check has already asked for the value, which can no longer change.
+    // An error means that a check has already determined the value, which can no longer change.
     let _ = CONCURRENCY.set(Concurrency::OneTest);
 }
 
 /// Whether the runner runs one test at a time in this process.
-pub(crate) fn one_test_at_a_time() -> bool {
+fn one_test_at_a_time() -> bool {
     concurrency() != Concurrency::Several
 }
 
 /// Returns how many tests the runner runs in this process.
-pub(crate) fn concurrency() -> Concurrency {
+fn concurrency() -> Concurrency {
     *CONCURRENCY.get_or_init(|| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         decide(arguments(), variable, cores)
@@ -96,21 +96,21 @@ pub(crate) fn concurrency() -> Concurrency {
 }
 
 /// Determines the concurrency from libtest's arguments and from variables. nextest starts one
-/// process per test, whatever the variable for the number of threads says.
+/// process per test, regardless of `RUST_TEST_THREADS`.
 fn decide(
     arguments: impl Iterator<Item = String>,
     variable: impl Fn(&str) -> Option<String>,
     cores: usize,
 ) -> Concurrency {
     let arguments = Arguments::of(arguments);
-    let said = arguments.threads;
+    let threads = arguments.threads;
     let is_one = arguments.exact && arguments.filters.len() == 1;
-    if said.is_none() && is_started_by_nextest(&arguments, &variable) {
+    if threads.is_none() && is_started_by_nextest(&arguments, &variable) {
         return Concurrency::OneTest;
     }
     let by_variable = || variable("RUST_TEST_THREADS")?.parse().ok();
-    match said.or_else(by_variable) {
-        // A user who asks for several threads may also start threads.
+    match threads.or_else(by_variable) {
+        // This holds even if the arguments select only one test.
         Some(2_usize..) => Concurrency::Several,
         _ if is_one => Concurrency::OneTest,
         Some(_) => Concurrency::OneAtATime,
@@ -194,7 +194,7 @@ pub(crate) struct ProcessAtBegin {
     left: Vec<(i32, Option<u64>)>,
 }
 
-/// What is known about threads without a scope.
+/// Counts of threads without a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ThreadsWithoutScope {
     started: u64,
@@ -294,7 +294,7 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     }
     // If libtest starts a test later, the number of threads that were started changes.
     let runners = threads.runners_began - threads.runners_ended;
-    // This thread is counted only for its own check. Other checks must not take it to be idle,
+    // This thread is counted only for its own check. Other checks must not assume that it is idle,
     // because it may be opening a scope, in which it will continue to work.
     let own = 1 + runners + threads.waiting + u64::from(is_counted_thread());
     let with_scope = threads_with_scope();
@@ -310,7 +310,7 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     let mut others = list_threads()?;
     let with_scope = threads_with_scope();
     others.retain(|thread| {
-        !with_scope.contains(thread) && !is_drivers_own(*thread) && is_living(*thread)
+        !with_scope.contains(thread) && !has_drivers_name(*thread) && is_alive(*thread)
     });
     Some(others.len() as u64 <= own)
 }

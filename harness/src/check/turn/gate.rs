@@ -1,10 +1,10 @@
 //! The gate, through which checks enter in the order of their arrival: either one exclusive check
 //! alone, or parallel checks together.
 
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The gate at which checks wait for their turn. In the beginning, no check is inside.
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, locked};
+/// The gate at which checks wait for their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
@@ -46,7 +46,7 @@ pub(crate) enum Manner {
 #[derive(Debug)]
 pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,
-    /// Whether this check is inside. Otherwise, it needed no turn of its own.
+    /// Whether this check has entered the gate.
     is_inside: bool,
     /// Whether this check set `GateState::exclusive`.
     exclusive: bool,
@@ -74,7 +74,7 @@ impl Gate {
         state.serving += 1;
         // The next check in line may also be a parallel check.
         self.turn.notify_all();
-        self.come_in(&mut state, manner == Manner::Exclusive, start.elapsed())
+        self.admit(&mut state, manner == Manner::Exclusive, start.elapsed())
     }
 
     /// Enters without waiting. If the gate is free and no check is waiting, enters in the given
@@ -84,7 +84,7 @@ impl Gate {
         let mut state = self.state();
         let is_free = state.serving == state.next_ticket && state.has_room_for(manner);
         let exclusive = is_free && manner == Manner::Exclusive;
-        self.come_in(&mut state, exclusive, Duration::ZERO)
+        self.admit(&mut state, exclusive, Duration::ZERO)
     }
 
     /// Returns the turn of a check that does not enter: a nested check runs within the turn of the
@@ -101,7 +101,7 @@ impl Gate {
         }
     }
 
-    fn come_in(&self, state: &mut GateState, exclusive: bool, waited: Duration) -> Turn<'_> {
+    fn admit(&self, state: &mut GateState, exclusive: bool, waited: Duration) -> Turn<'_> {
         let met = state.inside != 0;
         state.entered += 1;
         state.inside += 1;
@@ -116,16 +116,21 @@ impl Gate {
         }
     }
 
+    /// Returns how many checks are waiting for their turn.
+    fn waiting(&self) -> u64 {
+        let state = self.state();
+        state.next_ticket - state.serving
+    }
+
     fn state(&self) -> MutexGuard<'_, GateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 
 impl Turn<'_> {
     /// Returns how many checks are waiting for their turn.
     pub(crate) fn waiting(&self) -> u64 {
-        let state = self.gate.state();
-        state.next_ticket - state.serving
+        self.gate.waiting()
     }
 
     /// Whether another check was inside at any time during this turn.
@@ -154,14 +159,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
-    use super::{Gate, Manner, Turn};
+    use super::{Gate, Manner};
 
     fn wait_for_line(gate: &Gate, length: u64) {
-        let waiting = || {
-            let state = gate.state();
-            state.next_ticket - state.serving
-        };
-        while waiting() < length {
+        while gate.waiting() < length {
             thread::yield_now();
         }
     }
@@ -201,17 +202,13 @@ mod tests {
                     }
                 });
                 // The next thread starts only when this thread is waiting.
-                wait_for_line(gate_of(&first), number + 1);
+                wait_for_line(&gate, number + 1);
             }
             let nested = gate.stay_outside(true);
             assert_eq!(nested.waiting(), first.waiting());
             drop(first);
         });
         assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
-    }
-
-    fn gate_of<'a>(turn: &Turn<'a>) -> &'a Gate {
-        turn.gate
     }
 
     #[test]
@@ -221,7 +218,7 @@ mod tests {
         assert!(!alone.met_another());
         let second = gate.enter(Manner::Parallel);
         drop(second);
-        assert!(alone.met_another(), "even when the other is gone");
+        assert!(alone.met_another(), "even after the other has left");
         drop(alone);
         assert!(!gate.enter(Manner::Parallel).met_another());
     }
@@ -243,7 +240,7 @@ mod tests {
                 order.lock().unwrap().push("parallel");
             });
             wait_for_line(&gate, 2);
-            assert!(order.lock().unwrap().is_empty(), "nobody passes the line");
+            assert!(order.lock().unwrap().is_empty(), "no check overtakes");
             drop(first);
         });
         assert_eq!(*order.lock().unwrap(), ["exclusive", "parallel"]);
@@ -258,7 +255,7 @@ mod tests {
         drop(inner);
         assert!(
             !gate.state().has_room_for(Manner::Parallel),
-            "the outer one is inside still"
+            "the outer check is still inside"
         );
         drop(outer);
         assert!(!gate.enter_now(Manner::Exclusive).met_another());
