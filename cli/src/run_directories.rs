@@ -29,7 +29,7 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
             )),
             Err(failure) => Failure::usage(format!(
                 "there is no run in {runs}: pass the directory of a run; {}",
-                failure.what
+                failure.message
             )),
         }
     })
