@@ -22,11 +22,11 @@ fuzz:          ## each fuzz target for FUZZ_SECONDS; needs nightly and cargo-fuz
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 		mkdir -p corpus/$$target && ASAN_OPTIONS=detect_leaks=0 cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- \
 			-max_total_time=$(or $(FUZZ_SECONDS),150) -detect_leaks=0 -timeout=20 || exit 1; done
-mutants:       ## mistakes in harness/core that its tests do not notice; takes hours, needs cargo-mutants
+mutants:       ## mutations of harness/core that its tests do not detect; takes hours, needs cargo-mutants
 	CARGO_PROFILE_DEV_DEBUG=0 cargo mutants $(MUTANTS)
-asan:          ## the suite on the stand-ins under an address sanitizer; needs nightly
+asan:          ## unit tests, the stand-ins and the soak under an address sanitizer; needs nightly
 	scripts/asan
-tsan:          ## the ledger, the gate, the soak and the races under a thread sanitizer; needs nightly with rust-src
+tsan:          ## the ledger, the gate and the soak under a thread sanitizer; needs nightly with rust-src
 	scripts/tsan
 miri:          ## everything that can run under Miri; needs nightly with its component
 	scripts/miri

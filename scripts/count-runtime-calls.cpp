@@ -1,6 +1,6 @@
-// Counts what a program that is linked to the shared CUDA runtime holds, independently of the harness: preloaded, it
-// stands before the runtime's functions, and when the program ends, it writes what was created and not freed as JSON
-// to the file named by $RUNTIME_CALLS, followed by a dot and the process's number. scripts/hecbench uses it.
+// Counts what a program that is linked to the shared CUDA runtime holds, independently of the harness. If this library
+// is preloaded, its functions take precedence over the runtime's. When the program ends, what was created but not freed
+// is written as JSON to the file $RUNTIME_CALLS.PID. scripts/hecbench uses it.
 //
 //     g++ -shared -fPIC -o count.so count-runtime-calls.cpp -I/usr/local/cuda/include -ldl
 

@@ -30,19 +30,19 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Runs `cargo test` and summarises its checks
     #[command(override_usage = "cargo gpu-leak test [OPTIONS] [CARGO'S ARGUMENTS]")]
-    Test(Testing),
+    Test(TestOptions),
     /// The runner that cargo starts test programs with for `--every-test`
     #[command(name = RUNNER, hide = true)]
     EveryTest(EveryTest),
     /// Runs `cargo nextest` and summarises its checks
     #[command(override_usage = "cargo gpu-leak nextest [OPTIONS] [NEXTEST'S ARGUMENTS]")]
-    Nextest(Passing),
+    Nextest(Passthrough),
     /// Runs `cargo run` and summarises its checks
     #[command(override_usage = "cargo gpu-leak run [OPTIONS] [CARGO'S ARGUMENTS]")]
-    Run(Passing),
+    Run(Passthrough),
     /// Runs `cargo bench` and summarises its checks
     #[command(override_usage = "cargo gpu-leak bench [OPTIONS] [CARGO'S ARGUMENTS]")]
-    Bench(Passing),
+    Bench(Passthrough),
     Exec(Exec),
     Report(Report),
     Diff(Diff),
@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Completions(Completions),
 }
 
-const PASSING_HELP: &str = "\
+const PASSTHROUGH_HELP: &str = "\
 The command's own options can appear anywhere before `--`; with `run`, they must precede cargo's arguments.
 The exit code is cargo's, except that 0 becomes 1 if a test ended its process or a denied condition applies,
 and 3 if nothing was checked.
@@ -65,8 +65,8 @@ Examples:
 
 /// The command's own options, and cargo's arguments.
 #[derive(Args, Debug)]
-#[command(after_help = PASSING_HELP)]
-pub(crate) struct Passing {
+#[command(after_help = PASSTHROUGH_HELP)]
+pub(crate) struct Passthrough {
     /// Also writes the report in this format to this file; may be given several times
     #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
     pub(crate) outputs: Vec<Output>,
@@ -92,8 +92,8 @@ pub(crate) struct Passing {
 
 /// The options of `test`.
 #[derive(Args, Debug)]
-#[command(after_help = PASSING_HELP)]
-pub(crate) struct Testing {
+#[command(after_help = PASSTHROUGH_HELP)]
+pub(crate) struct TestOptions {
     /// Also checks tests without the attribute: each runs in its own process, JOBS at a time, and
     /// fails if the process ends with GPU memory or objects still held. `every_test = true` under
     /// `[check]` in gpu-leak-check.toml means the same
@@ -107,7 +107,7 @@ pub(crate) struct Testing {
     pub(crate) every_test: Option<usize>,
 
     #[command(flatten)]
-    pub(crate) passing: Passing,
+    pub(crate) passthrough: Passthrough,
 }
 
 /// A test program and its arguments.
@@ -150,8 +150,8 @@ fn unknown_format(word: &str) -> String {
 
 /// Runs an unmodified program in any language and reports the GPU memory and objects that it leaks
 ///
-/// A library that records the calls to the CUDA driver is preloaded into the program. Nothing is
-/// recompiled, and a program that does not use CUDA is not affected.
+/// A library that intercepts the calls to CUDA and Vulkan is preloaded into the program. Nothing is
+/// recompiled, and a program that uses neither is not affected.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "cargo gpu-leak exec [OPTIONS] -- PROGRAM [ARGUMENTS]",
@@ -194,8 +194,8 @@ pub(crate) struct Exec {
     pub(crate) name: Option<String>,
 
     /// The signal that requests a snapshot from the program; this command forwards it
-    #[arg(long, value_enum, default_value_t = AskingSignal::Usr1)]
-    pub(crate) signal: AskingSignal,
+    #[arg(long, value_enum, default_value_t = SnapshotSignal::Usr1)]
+    pub(crate) signal: SnapshotSignal,
 
     /// Does not watch the child processes of the program
     #[arg(long)]
@@ -213,14 +213,14 @@ pub(crate) struct Exec {
 
 /// A signal that requests a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AskingSignal {
+pub(crate) enum SnapshotSignal {
     Usr1,
     Usr2,
     /// No signal
     None,
 }
 
-impl AskingSignal {
+impl SnapshotSignal {
     /// Returns the signal's number.
     pub(crate) const fn number(self) -> Option<i32> {
         match self {
@@ -283,7 +283,7 @@ pub(crate) struct Allow {
     pub(crate) reason: Option<String>,
 }
 
-/// Explains a word of a report: a kind of finding, a status, the code of a reason, a label, a
+/// Explains a term in a report: a kind of finding, a status, the code of a reason, a label, a
 /// column
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -293,8 +293,8 @@ Examples:
   cargo gpu-leak explain          lists everything that can be explained")]
 pub(crate) struct Explain {
     /// For example `leaked`, `held by` or `CUDA_ERROR_INVALID_VALUE`
-    #[arg(value_name = "WORD")]
-    pub(crate) code: Vec<String>,
+    #[arg(value_name = "TERM")]
+    pub(crate) words: Vec<String>,
 }
 
 /// Reports whether checks can see this machine's CUDA GPUs, and what to do if they cannot
@@ -358,7 +358,7 @@ pub(crate) struct Report {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Judging {
     /// Also fails on each of these; may be given several times
-    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    #[arg(long, value_enum, value_name = "CONDITION", value_delimiter = ',')]
     pub(crate) deny: Vec<Deny>,
 
     /// Denies unmeasured, unchecked, unmatched and aborted. `strict = true` under `[run]` in

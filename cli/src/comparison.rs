@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(compare(&leaked, &first_use)[0].0, DiffStatus::Known);
     }
 
-    /// Such as `tests::works`, which half of all packages have.
+    /// Many packages have a test such as `tests::works`.
     #[test]
     fn tests_of_the_same_name_in_several_programs_are_several_tests() {
         let of = |package: &str, report: Report| Report {

@@ -1,6 +1,7 @@
 //! `--deny` and `--strict`: conditions that fail the command although no test failed, and the
 //! resulting exit code.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings};
@@ -59,16 +60,9 @@ impl Denied {
         Ok(denied)
     }
 
-    /// Returns the denied condition of a run in which no check measured anything. It is empty
-    /// unless the run requires a GPU, or denies unmeasured checks and its settings do not switch
+    /// Adds the condition that nothing was measured, if it is not listed already. It is denied if
+    /// the run requires a GPU, or if unmeasured checks are denied and the settings do not switch
     /// checks off.
-    pub(crate) fn without_checks(judging: &Judging) -> ExitResult<Self> {
-        let mut denied = Self::default();
-        denied.add_without_checks(judging)?;
-        Ok(denied)
-    }
-
-    /// Adds the condition that nothing was measured, if it is denied and not listed already.
     pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> ExitResult<()> {
         let settings = settings()?;
         let denies = judging.denied(settings).contains(&Deny::Unmeasured);
@@ -123,7 +117,7 @@ impl Denied {
         if overview.has_findings() {
             return Exit::Findings;
         }
-        let is_blind = !overview.has_measured() || !overview.problems.is_empty();
+        let is_blind = !overview.has_measured() || !overview.run.problems.is_empty();
         let mut unmeasured = overview.unmeasured.iter();
         match self.exit() {
             Exit::Clean if is_blind => Exit::Unmeasured,
@@ -154,18 +148,16 @@ impl Judging {
     }
 
     /// Returns the conditions denied by the command line and by `strict` in the configuration file.
-    fn denied(&self, settings: RunSettings) -> Vec<Deny> {
-        let strict = [
-            Deny::Unmeasured,
-            Deny::Unchecked,
-            Deny::Unmatched,
-            Deny::Aborted,
-        ];
-        let is_strict = self.strict || settings.strict;
-        let strict = strict.into_iter().filter(|_| is_strict);
-        let mut denied: Vec<_> = strict.chain(self.deny.iter().copied()).collect();
-        denied.sort_unstable();
-        denied.dedup();
+    fn denied(&self, settings: RunSettings) -> BTreeSet<Deny> {
+        let mut denied: BTreeSet<_> = self.deny.iter().copied().collect();
+        if self.strict || settings.strict {
+            denied.extend([
+                Deny::Unmeasured,
+                Deny::Unchecked,
+                Deny::Unmatched,
+                Deny::Aborted,
+            ]);
+        }
         denied
     }
 }
@@ -197,7 +189,7 @@ fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
             escape::sentence(why)
         )
     });
-    let problems = overview.problems.iter();
+    let problems = overview.run.problems.iter();
     let problems = problems.map(|problem| format!("unmeasured: {problem}"));
     checks.chain(problems).collect()
 }
@@ -308,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_without_a_stack_are_told_apart() {
+    fn findings_without_a_stack_are_distinguished() {
         let stackless = |kind, layer: &str, resource| Finding {
             resource,
             ..Finding::new(

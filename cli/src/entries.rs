@@ -45,8 +45,8 @@ pub(crate) fn configurations(run: &Run) -> BTreeMap<String, PathBuf> {
     let mut files: BTreeMap<_, _> = here.map(|(path, shown)| (shown, path)).collect();
     let in_reports = run.reports().filter_map(|it| it.configured_by.as_ref());
     // A report from another user may name any file.
-    let is_a_package_s = |it: &&String| Path::new(it).file_name().is_some_and(|it| it == CONFIG);
-    let others = in_reports.filter(|it| is_a_package_s(it) && !files.contains_key(*it));
+    let is_configuration = |it: &&String| Path::new(it).file_name().is_some_and(|it| it == CONFIG);
+    let others = in_reports.filter(|it| is_configuration(it) && !files.contains_key(*it));
     let others: BTreeSet<_> = others.collect();
     if !others.is_empty() {
         let root = workspace::root();
@@ -80,7 +80,7 @@ pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResu
             continue;
         }
         let missing: Vec<_> = (entry.tests.iter().map(String::as_str))
-            .filter(|test| !run.reports().any(|it| is_for_test(test, &it.test)))
+            .filter(|test| tests_of(run, test).next().is_none())
             .collect();
         match &missing[..] {
             [] => sentences.push(unmatched_entry(entry)),
@@ -119,6 +119,12 @@ fn unmatched_entry(entry: &Suppression) -> String {
     )
 }
 
+/// Returns the reports of the tests that a pattern in an entry matches.
+fn tests_of<'run>(run: &'run Run, pattern: &'run str) -> impl Iterator<Item = &'run Report> {
+    run.reports()
+        .filter(move |report| is_for_test(pattern, &report.test))
+}
+
 /// Says which limits to lower in an entry that allows clearly more than a run of the whole suite
 /// left, and which tests of the entry left nothing.
 pub(crate) fn slack(run: &Run, entry: &Suppression) -> Option<String> {
@@ -126,36 +132,30 @@ pub(crate) fn slack(run: &Run, entry: &Suppression) -> Option<String> {
         let by = finding.allowed_by.as_ref();
         by.is_some_and(|by| by.stands_in == entry.stands_in)
     };
-    let has_its = |report: &&Report| report.findings.iter().any(|it| is_its(&it));
-    let sum = |report: &Report, of: fn(&Finding) -> u64| {
-        let its = report.findings.iter().filter(is_its).map(of);
-        its.fold(0, u64::saturating_add)
-    };
-    let most = |of| run.reports().map(|report| sum(report, of)).max();
-    let its_tests = |pattern: &str| {
-        let tests: Vec<_> = run
-            .reports()
-            .filter(|report| is_for_test(pattern, &report.test))
-            .collect();
-        tests
-    };
-    let mut findings = run.reports().flat_map(|report| &report.findings);
-    let is_exceeded = findings.any(|it| it.exceeds.as_ref() == Some(&entry.stands_in));
-    let have_all_run = entry.tests.iter().all(|it| !its_tests(it).is_empty());
+    let findings = || run.reports().flat_map(|report| &report.findings);
+    let is_exceeded = findings().any(|it| it.exceeds.as_ref() == Some(&entry.stands_in));
+    let have_all_run = (entry.tests.iter()).all(|it| tests_of(run, it).next().is_some());
     // An entry that matches nothing is reported as unmatched.
-    if is_exceeded || !have_all_run || !run.reports().any(|it| has_its(&it)) {
+    if is_exceeded || !have_all_run || !findings().any(|it| is_its(&it)) {
         return None;
     }
-    // A count that varies a little is no reason to lower a limit.
-    let lower = |bound: Option<u64>, left: Option<u64>| {
-        let (bound, left) = (bound?, left?);
-        (left > 0 && left <= bound / 2).then_some((bound, left))
+    let most = |of: fn(&Finding) -> u64| {
+        let sums = run.reports().map(|report| {
+            let its = report.findings.iter().filter(is_its).map(of);
+            its.fold(0, u64::saturating_add)
+        });
+        sums.max().unwrap_or(0)
     };
-    let mut findings = run.reports().flat_map(|report| &report.findings);
+    // A count that varies a little is no reason to lower a limit.
+    let lower = |bound: Option<u64>, left: u64| {
+        let bound = bound.filter(|bound| left > 0 && left <= bound / 2);
+        bound.map(|bound| (bound, left))
+    };
     let is_handle = |it: &Finding| it.resource.is_some_and(Kind::is_handle);
-    let noun = match findings.any(|it| is_its(&it) && is_handle(it)) {
-        true => "object",
-        false => "allocation",
+    let noun = if findings().any(|it| is_its(&it) && is_handle(it)) {
+        "object"
+    } else {
+        "allocation"
     };
     let (mut allowed, mut left, mut lowered) = (Vec::new(), Vec::new(), Vec::new());
     if let Some((bound, now)) = lower(entry.up_to_count, most(|finding| finding.count)) {
@@ -168,10 +168,11 @@ pub(crate) fn slack(run: &Run, entry: &Suppression) -> Option<String> {
         left.push(size(now));
         lowered.push(format!("up_to to {now}"));
     }
-    let clean = entry.tests.iter().map(String::as_str);
-    let clean: Vec<_> = clean
-        .filter(|pattern| !its_tests(pattern).iter().any(has_its))
-        .collect();
+    let clean = entry.tests.iter().map(String::as_str).filter(|pattern| {
+        let mut findings = tests_of(run, pattern).flat_map(|report| &report.findings);
+        !findings.any(|it| is_its(&it))
+    });
+    let clean: Vec<_> = clean.collect();
     let place = escape::name(&entry.stands_in);
     let these = match clean.len() {
         1 => "this name",

@@ -9,23 +9,18 @@ use crate::output::say;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// There are no findings.
-    Clean,
+    Clean = 0,
     /// There are findings.
-    Findings,
+    Findings = 1,
     /// The command line, a file that it names or the configuration is wrong.
-    Usage,
+    Usage = 2,
     /// There is nothing to judge.
-    Unmeasured,
+    Unmeasured = 3,
 }
 
 impl Exit {
     pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Clean => 0,
-            Self::Findings => 1,
-            Self::Usage => 2,
-            Self::Unmeasured => 3,
-        }
+        self as u8
     }
 }
 
@@ -43,37 +38,36 @@ pub(crate) fn code_of(status: ExitStatus) -> u8 {
 /// The result of a step, or the error that ends the command.
 pub(crate) type ExitResult<T> = Result<T, Failure>;
 
-/// An error that ends the command: one sentence with the place and the remedy.
+/// An error that ends the command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    pub(crate) what: String,
+    /// One sentence, with the place and the remedy.
+    pub(crate) message: String,
 }
 
 impl Failure {
-    pub(crate) fn usage(what: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self {
             exit: Exit::Usage,
-            what: what.into(),
+            message: message.into(),
         }
     }
 
-    pub(crate) fn unmeasured(what: impl Into<String>) -> Self {
+    pub(crate) fn unmeasured(message: impl Into<String>) -> Self {
         Self {
             exit: Exit::Unmeasured,
-            what: what.into(),
+            message: message.into(),
         }
     }
 
-    /// Creates the error for a report that cannot be written in the format `what`. The error
-    /// contains the cause, for a bug report.
-    pub(crate) fn unwritten(what: &str, why: impl Display) -> Self {
-        Self::usage(format!("cannot write {what}: {why}"))
+    pub(crate) fn cannot_write(output: impl Display, why: impl Display) -> Self {
+        Self::usage(format!("cannot write {output}: {why}"))
     }
 
     /// Prints the error and returns its exit code.
     pub(crate) fn report(self) -> ExitCode {
-        say(format_args!("error: {}", self.what));
+        say(format_args!("error: {}", self.message));
         self.exit.code().into()
     }
 }

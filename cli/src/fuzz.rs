@@ -2,7 +2,6 @@
 //! or an HTML page without injected markup.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
@@ -16,7 +15,7 @@ pub(crate) fn renderers(input: &[u8]) {
     let file = directory.join("train-1.jsonl");
     fs::create_dir_all(&directory).expect("a directory for the run");
     fs::write(&file, input).expect("a run file");
-    let run = read(&file);
+    let run = Run::read(&[file]).unwrap_or_else(|why| panic!("{}", why.message));
     let shown = |format, run: &Run| {
         let how = Rendering {
             width: 80,
@@ -67,11 +66,6 @@ fn has_no_more_markup(page: &str, empty: &str) {
         let count = |page: &str| page.matches(markup).count();
         assert_eq!(count(page), count(empty), "{markup}: {page}");
     }
-}
-
-fn read(file: &Path) -> Run {
-    let files: [PathBuf; 1] = [file.to_owned()];
-    Run::read(&files).unwrap_or_else(|why| panic!("{}", why.what))
 }
 
 #[cfg(test)]

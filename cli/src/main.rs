@@ -15,7 +15,7 @@
 //! ```text
 //! 11 main                        the entry point
 //! 10 commands                    a file for each subcommand; the four that run cargo share one
-//! 9 session deny                 starts, watches and sums up a program; `--deny`
+//! 9 session deny                 starts and watches a program, and summarises its run; `--deny`
 //! 8 arguments comparison         the command line; what changed between two runs
 //! 7 render launch progress       a file for each format; processes, signals and the preloaded library;
 //!                                progress on a terminal;
@@ -70,23 +70,23 @@ fn main() -> ExitCode {
 /// Runs the subcommand and returns the exit code.
 fn run_command(command: Command) -> ExitResult<u8> {
     let exit = match command {
-        Command::Test(asked) => {
-            return cargo_passthrough::run("test", &asked.passing, asked.every_test);
+        Command::Test(args) => {
+            return cargo_passthrough::run("test", &args.passthrough, args.every_test);
         }
-        Command::EveryTest(asked) => return every_test::run(&asked),
-        Command::Nextest(asked) => return cargo_passthrough::run("nextest", &asked, None),
-        Command::Run(asked) => return cargo_passthrough::run("run", &asked, None),
-        Command::Bench(asked) => return cargo_passthrough::run("bench", &asked, None),
-        Command::Exec(asked) => return exec::run(&asked),
-        Command::Report(asked) => return report::run(&asked),
-        Command::Diff(asked) => diff::run(&asked)?,
-        Command::Allow(asked) => allow::run(&asked)?,
-        Command::Explain(asked) => explain::run(&asked)?,
-        Command::Doctor(asked) => doctor::run(&asked)?,
-        Command::Completions(asked) => {
+        Command::EveryTest(args) => return every_test::run(&args),
+        Command::Nextest(args) => return cargo_passthrough::run("nextest", &args, None),
+        Command::Run(args) => return cargo_passthrough::run("run", &args, None),
+        Command::Bench(args) => return cargo_passthrough::run("bench", &args, None),
+        Command::Exec(args) => return exec::run(&args),
+        Command::Report(args) => return report::run(&args),
+        Command::Diff(args) => diff::run(&args)?,
+        Command::Allow(args) => allow::run(&args)?,
+        Command::Explain(args) => explain::run(&args)?,
+        Command::Doctor(args) => doctor::run(&args)?,
+        Command::Completions(args) => {
             let mut script = Vec::new();
             let mut command = Arguments::command();
-            clap_complete::generate(asked.shell, &mut command, "cargo-gpu-leak", &mut script);
+            clap_complete::generate(args.shell, &mut command, "cargo-gpu-leak", &mut script);
             output::print(&String::from_utf8_lossy(&script));
             Exit::Clean
         }

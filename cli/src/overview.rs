@@ -34,10 +34,6 @@ pub(crate) struct Overview<'run> {
     /// The contents of the highest peak of each layer of each device, if a check recorded them,
     /// with the name of that check.
     pub(crate) live_at_peaks: Vec<(&'run str, &'run LivePeak)>,
-    /// How many checks ended.
-    pub(crate) finished: usize,
-    /// Files and lines that could not be read, one sentence each.
-    pub(crate) problems: &'run [String],
 }
 
 /// Findings of several tests that are shown as one.
@@ -131,8 +127,6 @@ impl<'run> Overview<'run> {
                 .collect(),
             peaks: peaks(run),
             live_at_peaks: live_at_peaks(run),
-            finished: run.reports().count(),
-            problems: &run.problems,
         }
     }
 
@@ -155,7 +149,7 @@ impl<'run> Overview<'run> {
 
     /// Whether anything was not measured or could not be read.
     pub(crate) fn is_blind(&self) -> bool {
-        !self.has_measured() || !self.problems.is_empty() || !self.unmeasured.is_empty()
+        !self.has_measured() || !self.run.problems.is_empty() || !self.unmeasured.is_empty()
     }
 }
 
@@ -390,7 +384,7 @@ mod tests {
 
     /// A function that only calls the API is not where a leak is looked for.
     #[test]
-    fn leaks_through_a_wrapper_are_told_apart_by_the_lines_that_call_it() {
+    fn leaks_through_a_wrapper_are_distinguished_by_the_lines_that_call_it() {
         let leak_at = |line| {
             let mut leak = sample::finding(FindingKind::Leaked, "gpu::allocate", 1, 16);
             leak.site.frames[1].line = Some(line);

@@ -5,7 +5,7 @@
 //! program under `exec` may print anything at any time, so progress there consists of a few whole
 //! lines, printed only if the usage has changed.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use gpu_leak_check::__command::run_files;
 use gpu_leak_check::report::{escape, run_file};
 use gpu_leak_check::units::{count, quantity, size};
 
-use crate::output::{print, say};
+use crate::output::{Stream, print, say};
 
 /// How often a line about a program may be printed.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -39,12 +39,9 @@ struct TestCounts {
 
 impl Tests {
     pub(crate) fn new(all: usize) -> Self {
-        let width = io::stderr().is_terminal().then(|| {
-            let size = terminal_size::terminal_size_of(io::stderr());
-            size.map_or(80, |(terminal_size::Width(columns), _)| columns.into())
-        });
+        let stream = Stream::Error;
         Self {
-            width,
+            width: stream.is_terminal().then(|| stream.width()),
             state: Mutex::new(TestCounts {
                 all,
                 done: 0,
@@ -112,7 +109,7 @@ pub(crate) struct Program {
 impl Program {
     /// Reports the snapshots in `directory`, if any are taken and standard error is a terminal.
     pub(crate) fn watch(directory: PathBuf, takes_snapshots: bool) -> Self {
-        if !takes_snapshots || !io::stderr().is_terminal() {
+        if !takes_snapshots || !Stream::Error.is_terminal() {
             return Self { reporter: None };
         }
         let (ends, ended) = mpsc::channel();

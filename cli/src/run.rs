@@ -25,7 +25,7 @@ pub(crate) struct Run {
     /// The processes, one for each file, sorted by path.
     pub(crate) processes: Vec<Process>,
     /// The attempts at tests that were followed by a later attempt, in order.
-    pub(crate) earlier: HashMap<Attempted, Vec<Process>>,
+    pub(crate) earlier: HashMap<AttemptedTest, Vec<Process>>,
     /// The files, as they were named or found.
     pub(crate) files: Vec<PathBuf>,
     /// The files that are recordings. Their checks are judged again.
@@ -43,9 +43,9 @@ pub(crate) struct Process {
     pub(crate) file: RunFile,
 }
 
-/// What all attempts at a test have in common.
+/// A test that its runner may attempt several times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Attempted {
+pub(crate) struct AttemptedTest {
     /// The runner's ID. Several runs, such as the jobs of a matrix, may have the same name.
     run: String,
     test: String,
@@ -53,10 +53,10 @@ pub(crate) struct Attempted {
 }
 
 impl Process {
-    /// Returns what the process attempted, and the number of the attempt.
-    fn attempt(&self) -> Option<(Attempted, u32)> {
+    /// Returns the test that the process attempted, and the number of the attempt.
+    fn attempt(&self) -> Option<(AttemptedTest, u32)> {
         let attempt = self.file.header.as_ref()?.attempt.as_ref()?;
-        let attempted = Attempted {
+        let attempted = AttemptedTest {
             run: attempt.run.clone(),
             test: attempt.test.clone(),
             round: attempt.round,
@@ -288,7 +288,7 @@ impl Run {
     /// Sets aside all attempts at a test but the last. The last attempt decides, as for the test
     /// runner.
     pub(crate) fn set_earlier_attempts_aside(&mut self) {
-        let mut last: HashMap<Attempted, u32> = HashMap::new();
+        let mut last: HashMap<AttemptedTest, u32> = HashMap::new();
         for (attempted, number) in self.processes.iter().filter_map(Process::attempt) {
             let last = last.entry(attempted).or_default();
             *last = number.max(*last);

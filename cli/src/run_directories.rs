@@ -29,7 +29,7 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
             )),
             Err(failure) => Failure::usage(format!(
                 "there is no run in {runs}: pass the directory of a run; {}",
-                failure.what
+                failure.message
             )),
         }
     })
@@ -102,23 +102,25 @@ fn written(files: &[PathBuf]) -> Option<SystemTime> {
 /// Returns `path` itself, or the files of the run in that directory. A directory with a single run
 /// in it, such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, means that run.
 pub(crate) fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
-    let named = match path.exists() {
-        true => None,
-        false => Some(named_run(path)?),
-    };
-    let path = named.as_deref().unwrap_or(path);
-    let shown = path.display();
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
     }
-    let files =
-        run_files(path).map_err(|why| Failure::usage(format!("cannot read {shown}: {why}")))?;
+    let path = &if path.exists() {
+        path.to_owned()
+    } else {
+        named_run(path)?
+    };
+    let read = |directory: &Path| {
+        let shown = directory.display();
+        run_files(directory).map_err(|why| Failure::usage(format!("cannot read {shown}: {why}")))
+    };
+    let files = read(path)?;
     if !files.is_empty() {
         return Ok(files);
     }
+    let shown = path.display();
     match &newest_first(path)[..] {
-        [only] => run_files(only)
-            .map_err(|why| Failure::usage(format!("cannot read {}: {why}", only.display()))),
+        [only] => read(only),
         [newest, older @ ..] => Err(Failure::usage(format!(
             "{shown} is not a run but contains {} runs: pass one of them, such as {}",
             older.len() + 1,

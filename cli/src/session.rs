@@ -128,7 +128,7 @@ fn why_not_writable(directory: &Path) -> Option<String> {
 /// Prints the summary of a run and then `hints` to standard error, since standard output belongs to
 /// the program, and writes the files that `--report` requests. Returns the exit of the first that
 /// could not be written, like [`write_all`].
-pub(crate) fn sum_up(
+pub(crate) fn summarise(
     overview: &Overview<'_>,
     hints: impl IntoIterator<Item = String>,
     outputs: &[Output],
@@ -146,13 +146,12 @@ pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Option<E
     let written = outputs
         .iter()
         .map(|output| write_report(output.format, &output.file, overview));
-    let exits: Vec<_> = written.filter_map(unwritten).collect();
-    exits.first().copied()
+    written.filter_map(unwritten).reduce(|first, _| first)
 }
 
 fn unwritten(written: ExitResult<()>) -> Option<Exit> {
     let failure = written.err()?;
-    say(format_args!("error: {}", failure.what));
+    say(format_args!("error: {}", failure.message));
     Some(failure.exit)
 }
 
@@ -176,7 +175,7 @@ pub(crate) fn print_report(
 /// Writes one format to `file`.
 pub(crate) fn write_report(format: Format, file: &Path, overview: &Overview<'_>) -> ExitResult<()> {
     fs::write(file, rendered(format, WIDTH, overview)?)
-        .map_err(|why| Failure::usage(format!("cannot write {}: {why}", file.display())))
+        .map_err(|why| Failure::cannot_write(file.display(), why))
 }
 
 fn rendered(format: Format, width: usize, overview: &Overview<'_>) -> ExitResult<Vec<u8>> {

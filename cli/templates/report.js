@@ -200,9 +200,9 @@
     const total = rest && least !== most ? `${grouped(Math.max(least, sum))} to ${grouped(most)}` : grouped(sum + rest);
     return { rows, total };
   };
+  const momentsOf = (box) => (box.moments ??= JSON.parse(box.dataset.moments));
   const listMoment = (box, run, call) => {
-    box.moments ??= JSON.parse(box.dataset.moments);
-    const { runs, courses, lines } = box.moments;
+    const { runs, courses, lines } = momentsOf(box);
     const span = runs[run];
     const x = (span.left + span.width * call / (span.calls + 1)).toFixed(1);
     box.closest("figure").querySelector(".cursor").setAttribute("d", `M${x} 18V156`);
@@ -226,8 +226,7 @@
     const svg = event.target.closest(".plot svg");
     const box = svg?.closest("figure").querySelector(".moments");
     if (!box) return;
-    box.moments ??= JSON.parse(box.dataset.moments);
-    const { runs } = box.moments;
+    const { runs } = momentsOf(box);
     const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
     const run = Math.max(0, runs.findLastIndex((span) => span.left <= x));
     const { left, width, calls } = runs[run];
@@ -239,9 +238,9 @@
   document.addEventListener("input", (event) => {
     const box = event.target.closest(".moments");
     if (!box) return;
-    box.moments ??= JSON.parse(box.dataset.moments);
+    const { runs } = momentsOf(box);
     let [call, run] = [Number(event.target.value), 0];
-    while (call > box.moments.runs[run].calls) call -= box.moments.runs[run++].calls + 1;
+    while (call > runs[run].calls) call -= runs[run++].calls + 1;
     listMoment(box, run, call);
   });
   addEventListener("hashchange", go);

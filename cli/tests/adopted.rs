@@ -1,6 +1,7 @@
 //! Sets up a test suite with known leaks in three commands.
 #![cfg(unix)]
 
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +9,7 @@ use std::process::Command;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::{Device, Result, Tensor};
 
-use crate::support::{CliOutput, call, cargo_that_runs_this_program, command};
+use crate::support::{CliOutput, call, cargo_that_runs, command};
 
 /// Tests that each leak a tensor on a different line.
 macro_rules! leaks {
@@ -35,10 +36,17 @@ leaks! {
 
 /// Runs `cargo gpu-leak WORDS` in a workspace whose tests are `tests`.
 fn gpu_leak(directory: &Path, words: &[&str], tests: &[&str]) -> CliOutput {
+    let this = env::current_exe().expect("this program");
+    let run = format!(
+        "while [ \"$1\" != -- ]; do shift; done\n\
+         shift\n\
+         exec '{}' \"$@\"",
+        this.display()
+    );
     let mut command: Command = command();
     command
         .args(words)
-        .env("CARGO", cargo_that_runs_this_program(directory))
+        .env("CARGO", cargo_that_runs(directory, &run))
         .env("GPU_LEAK_CHECK_OUTPUT", directory.join("runs"))
         .env(
             "GPU_LEAK_CHECK_CONFIG",

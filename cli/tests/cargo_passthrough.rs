@@ -4,13 +4,12 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{CliOutput, call, command};
+use crate::support::{CliOutput, call, cargo_that_runs, command};
 
 /// Returns the command with a cargo that runs the planted `test` and exits with `code`.
 fn with_cargo(directory: &Path, test: &str, code: u8) -> Command {
@@ -20,29 +19,23 @@ fn with_cargo(directory: &Path, test: &str, code: u8) -> Command {
 /// Returns the command with a cargo that runs the planted `test` and then these lines of a shell
 /// script.
 fn with_cargo_that(directory: &Path, test: &str, then: &str) -> Command {
-    let script = directory.join("cargo");
-    let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let this = env::current_exe().expect("this program");
-    let text = format!(
-        "#!/bin/sh\n\
-         if [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\n\
-         printf '%s\\n' \"$@\" > '{}'\n\
+    let lines = format!(
+        "printf '%s\\n' \"$@\" > '{}'\n\
          if [ -n '{test}' ]; then '{}' --exact --ignored 'planted::{test}' >/dev/null 2>&1; fi\n\
-         {then}\n",
+         {then}",
         directory.join("given").display(),
         this.display(),
     );
-    fs::write(&script, text).expect("a script");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
     let mut command = command();
     command
-        .env("CARGO", script)
+        .env("CARGO", cargo_that_runs(directory, &lines))
         .env("GPU_LEAK_CHECK_OUTPUT", directory.join("runs"));
     command
 }
 
 #[test]
-fn cargo_gets_its_arguments_untouched_and_gives_its_exit_code() {
+fn cargo_gets_its_arguments_unchanged_and_determines_the_exit_code() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = with_cargo(directory.path(), "keeps_a_tensor", 101);
     let words = ["test", "--deny=expired", "-p", "optim", "--", "--nocapture"];
@@ -54,7 +47,7 @@ fn cargo_gets_its_arguments_untouched_and_gives_its_exit_code() {
 }
 
 #[test]
-fn each_call_sums_up_its_own_run_only() {
+fn each_call_summarises_only_its_own_run() {
     let directory = tempfile::tempdir().expect("a directory");
     call(with_cargo(directory.path(), "keeps_a_tensor", 101).arg("test"));
     let second = call(with_cargo(directory.path(), "gives_back", 0).arg("nextest"));
@@ -63,7 +56,7 @@ fn each_call_sums_up_its_own_run_only() {
 }
 
 #[test]
-fn outputs_are_written_beside_the_text() {
+fn outputs_are_written_in_addition_to_the_text() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("leaks.xml");
     let output = format!("junit={}", out.display());
@@ -76,7 +69,7 @@ fn outputs_are_written_beside_the_text() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_costs_neither_the_others_nor_cargos_exit_code() {
+fn an_output_that_cannot_be_written_affects_neither_the_others_nor_cargos_exit_code() {
     let directory = tempfile::tempdir().expect("a directory");
     let nowhere = directory.path().join("no/such/leaks.xml");
     let second = directory.path().join("leaks.md");
@@ -96,7 +89,7 @@ fn an_output_that_cannot_be_written_costs_neither_the_others_nor_cargos_exit_cod
 
 /// A run that checks nothing must not look like a run without leaks.
 #[test]
-fn a_success_of_cargo_without_any_check_is_no_success() {
+fn a_successful_cargo_run_without_any_check_is_not_a_success() {
     let directory = tempfile::tempdir().expect("a directory");
     let reported_of = |test: &str, words: &[&str], variable: (&str, &str)| {
         let mut command = with_cargo(directory.path(), test, 0);
@@ -251,7 +244,7 @@ fn a_test_that_ends_its_process_fails_even_if_cargo_succeeds() {
 }
 
 #[test]
-fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summed_up() {
+fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summarised() {
     let directory = tempfile::tempdir().expect("a directory");
     let then = format!(
         "trap 'exit 143' TERM\n\
@@ -278,7 +271,7 @@ fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summed_up() {
 }
 
 #[test]
-fn a_leak_fails_the_command_although_cargo_knows_nothing_of_it() {
+fn a_leak_that_cargo_does_not_notice_fails_the_command() {
     let directory = tempfile::tempdir().expect("a directory");
     let run = |test| call(with_cargo(directory.path(), test, 0).arg("test"));
     let leaked = run("keeps_a_tensor");
@@ -422,7 +415,7 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     assert!(runs.join("third").is_dir());
 }
 
-/// Such as names of branches. One run must not replace the other.
+/// Runs are often named after branches. One run must not replace the other.
 #[test]
 fn runs_of_similar_names_are_different_runs() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -516,7 +509,7 @@ fn a_named_run_stays_until_a_new_one_of_its_name_has_begun() {
 }
 
 #[test]
-fn a_call_that_only_compiles_or_lists_tests_is_no_error() {
+fn a_call_that_only_compiles_or_lists_tests_is_not_an_error() {
     let directory = tempfile::tempdir().expect("a directory");
     for words in [
         &["test", "--no-run", "--strict"][..],
@@ -561,7 +554,7 @@ fn the_manifest_that_cargo_gets_names_the_workspace() {
 }
 
 #[test]
-fn an_unknown_run_is_named_with_the_runs_that_there_are() {
+fn an_unknown_run_is_reported_with_the_existing_runs() {
     let directory = tempfile::tempdir().expect("a directory");
     let runs = directory.path().join("runs");
     let unknown = |words: &[&str]| {

@@ -339,8 +339,6 @@ fn a_process_that_a_test_leaves_is_not_waited_for() {
     assert!(start.elapsed() < Duration::from_secs(20), "{reported:?}");
     assert_eq!(reported.code, Some(101), "{reported:?}");
     assert!(reported.stdout.contains("its last words"), "{reported:?}");
-    let note = "every_test::leaves_a_process left a process that keeps the test's output open";
-    assert!(reported.stderr.contains(note), "{reported:?}");
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn memory_that_no_check_owns_is_counted_and_fails_nothing() {
 }
 
 #[test]
-fn a_torn_line_costs_no_finished_check() {
+fn a_torn_line_loses_no_finished_check() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     let mut file = fs::OpenOptions::new()
@@ -269,7 +269,7 @@ fn a_file_of_a_later_schema_is_reported_and_never_clean() {
 }
 
 #[test]
-fn a_path_that_is_no_run_is_an_error_with_advice() {
+fn a_path_that_is_not_a_run_is_an_error_with_advice() {
     let base = tempfile::tempdir().expect("a directory");
     let reported = gpu_leak(["report".as_ref(), base.path().join("nowhere").as_os_str()]);
     assert_eq!(reported.code, Some(2), "{reported:?}");
@@ -293,7 +293,7 @@ fn a_path_that_is_no_run_is_an_error_with_advice() {
 }
 
 #[test]
-fn a_directory_that_holds_one_run_stands_for_it() {
+fn a_directory_that_contains_one_run_means_that_run() {
     let base = tempfile::tempdir().expect("a directory");
     let (first, second) = (base.path().join("shard-1"), base.path().join("shard-2"));
     checked(&first, "r", &["gives_back"]);

@@ -83,7 +83,7 @@ fn a_test_that_leaks_at_each_attempt_leaks_once() {
     assert!(!reported.stdout.contains("flaky"), "{reported:?}");
 }
 
-/// Such as the jobs of a matrix, which may run on one machine and give their runs the same name.
+/// The jobs of a matrix may run on one machine and give their runs the same name.
 #[test]
 fn an_attempt_of_another_job_replaces_none_of_this_job() {
     let base = tempfile::tempdir().expect("a directory");
@@ -140,7 +140,7 @@ fn a_copy_of_a_shard_counts_once() {
     );
 }
 
-/// Such as an upload of the directory before the tests had ended, in addition to the one afterwards.
+/// A directory may be uploaded before the tests have ended and again afterwards.
 #[test]
 fn the_longest_copy_of_a_file_counts() {
     let base = tempfile::tempdir().expect("a directory");
@@ -169,7 +169,7 @@ fn the_longest_copy_of_a_file_counts() {
 }
 
 #[test]
-fn a_check_that_is_under_way_is_not_aborted() {
+fn a_check_that_is_still_running_is_not_aborted() {
     let base = tempfile::tempdir().expect("a directory");
     let mut child = checking(base.path(), "r", "waits")
         .stdin(Stdio::piped())
@@ -224,7 +224,7 @@ fn damaged(run: &Path, of: &str, damage: &str) {
 }
 
 #[test]
-fn a_damaged_first_line_costs_no_verdict() {
+fn a_damaged_first_line_loses_no_verdict() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     damaged(&run, "{\"record\":\"header\"", "\0\0garbage");

@@ -118,7 +118,7 @@ fn the_self_test_finds_each_kind_that_it_plants_and_says_what_it_could_not_try()
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_self_test_without_a_device_is_no_success() {
+fn a_self_test_without_a_device_is_not_a_success() {
     // The simulated machine has no Vulkan driver.
     let without = |fake: &Fake| {
         let mut command = command();

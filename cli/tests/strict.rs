@@ -4,33 +4,26 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{CliOutput, call, command};
+use crate::support::{CliOutput, call, cargo_that_runs, command};
 
 /// Writes a script in place of cargo. It runs each of the planted `tests` in a separate process,
 /// ignores that one of them ends its process, and succeeds as if no test had failed.
 fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
-    let script = directory.join("cargo");
-    let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let this = env::current_exe().expect("this program");
     let tests: Vec<_> = tests
         .iter()
         .map(|test| format!("planted::{test}"))
         .collect();
-    let text = format!(
-        "#!/bin/sh\n\
-         if [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\n\
-         for test in {}; do '{}' --exact --ignored $test >/dev/null 2>&1; done\n\
-         exit 0\n",
+    let lines = format!(
+        "for test in {}; do '{}' --exact --ignored $test >/dev/null 2>&1; done\n\
+         exit 0",
         tests.join(" "),
         this.display(),
     );
-    fs::write(&script, text).expect("a script");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
-    script
+    cargo_that_runs(directory, &lines)
 }
 
 /// Runs `cargo gpu-leak test WORDS` over these tests.
@@ -159,7 +152,7 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
     );
 }
 
-/// Such as a test that is ignored, or that needs another feature: another run may need the entry.
+/// The test may be ignored or need another feature, so another run may need the entry.
 #[test]
 fn an_entry_of_a_test_that_did_not_run_is_noted_and_fails_nothing() {
     let file = "[run]\nstrict = true\n\n[[allow]]\nat = \"f\"\n\

@@ -70,21 +70,17 @@ pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
     command
 }
 
-/// Writes a script in place of cargo that builds nothing. Its `test` runs this program with the
-/// arguments after `--`. Everything else is passed to the real cargo.
+/// Writes a script in place of cargo. `cargo metadata` runs the real cargo, and everything else runs
+/// these lines of the shell.
 #[cfg(unix)]
-pub(crate) fn cargo_that_runs_this_program(directory: &Path) -> PathBuf {
+pub(crate) fn cargo_that_runs(directory: &Path, lines: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let script = directory.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let this = env::current_exe().expect("this program");
     let text = format!(
         "#!/bin/sh\n\
          if [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\n\
-         while [ \"$1\" != -- ]; do shift; done\n\
-         shift\n\
-         exec '{}' \"$@\"\n",
-        this.display(),
+         {lines}\n"
     );
     fs::write(&script, text).expect("a script");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");

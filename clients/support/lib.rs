@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use gpu_leak_check::report::run_file;
 use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Report};
+use gpu_leak_check::report::run_file;
 
 /// How a checked test ended and what its check found.
 pub struct Checked {
@@ -16,7 +16,7 @@ pub struct Checked {
     /// The report of the check.
     pub report: Report,
     /// Everything that the process printed.
-    pub story: String,
+    pub output: String,
 }
 
 impl Checked {
@@ -24,12 +24,12 @@ impl Checked {
     /// the test failed because of a leak.
     #[track_caller]
     pub fn leaks(&self) -> Vec<&Finding> {
-        assert!(!self.passed, "a leak fails its test\n{}", self.story);
+        assert!(!self.passed, "a leak fails its test\n{}", self.output);
         assert_eq!(
             self.report.status,
             CheckStatus::Found(FindingKind::Leaked),
             "{}",
-            self.story
+            self.output
         );
         let findings = self.report.findings.iter();
         findings
@@ -45,12 +45,12 @@ pub fn run(test: &str) -> Checked {
 
 /// Like [`run`], but sets environment variables.
 pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Checked {
-    let (passed, mut reports, story) = run_all_with(test, variables);
-    assert_eq!(reports.len(), 1, "one check, one report\n{story}");
+    let (passed, mut reports, output) = run_all_with(test, variables);
+    assert_eq!(reports.len(), 1, "one check, one report\n{output}");
     Checked {
         passed,
         report: reports.remove(0),
-        story,
+        output,
     }
 }
 
@@ -64,30 +64,29 @@ fn run_all_with(test: &str, variables: &[(&str, &str)]) -> (bool, Vec<Report>, S
     let directory = std::env::temp_dir().join(format!("gpu-leak-client-{}", std::process::id()));
     let directory = directory.join(test.replace("::", "."));
     let program = std::env::current_exe().expect("the path of this program");
-    let output = Command::new(program)
+    let ended = Command::new(program)
         .args(["--exact", test, "--include-ignored", "--nocapture"])
         .arg("--test-threads=1")
-        // These variables could make a check that cannot measure fail its test. Its report would be
-        // the same.
+        // These variables could make a check that cannot measure fail its test.
         .env_remove("CI")
         .env_remove("GPU_LEAK_CHECK")
         .env("GPU_LEAK_CHECK_OUTPUT", &directory)
         .envs(variables.iter().copied())
         .output()
         .expect("a child process");
-    let story = format!(
+    let output = format!(
         "{}\n{}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
+        ended.status,
+        String::from_utf8_lossy(&ended.stdout),
+        String::from_utf8_lossy(&ended.stderr)
     );
     let mut reports: Vec<Report> = Vec::new();
     for file in run_files(&directory) {
         reports.extend(run_file::read(&file).expect("a run file").reports);
     }
-    // If this fails, the files remain in a directory for temporary files and do no harm.
+    // If this fails, the files remain among the temporary files.
     let _ = std::fs::remove_dir_all(&directory);
-    (output.status.success(), reports, story)
+    (ended.status.success(), reports, output)
 }
 
 /// Returns every run file below `directory`.

@@ -153,27 +153,19 @@ pub(crate) fn do_as_default(signal: c_int) {
 }
 
 /// Waits for a signal until `deadline`. Returns `None` if none arrived.
-pub(crate) fn wait(deadline: Option<Instant>) -> Option<(c_int, Signal)> {
+pub(crate) fn wait(deadline: Instant) -> Option<(c_int, Signal)> {
     loop {
         if let Some(received) = next_received() {
             return Some(received);
         }
-        match deadline {
-            None => {
-                // SAFETY: the semaphore was initialised before this thread was started.
-                unsafe { libc::sem_wait(POSTED.0.get().cast()) };
-            }
-            Some(deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return None;
-                }
-                let until = time_of_day_in(left);
-                // SAFETY: the semaphore was initialised before this thread was started, and `until`
-                // outlives the call.
-                unsafe { libc::sem_timedwait(POSTED.0.get().cast(), &raw const until) };
-            }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
         }
+        let until = time_of_day_in(left);
+        // SAFETY: the semaphore was initialised before this thread was started, and `until` outlives
+        // the call.
+        unsafe { libc::sem_timedwait(POSTED.0.get().cast(), &raw const until) };
     }
 }
 

@@ -45,7 +45,7 @@ fn watch(attached: &'static Attached, every: Option<Duration>) {
     let mut next = every.map(|every| Instant::now() + every);
     loop {
         let look = Instant::now() + LOOKS_FOR_OTHERS;
-        let received = signals::wait(Some(next.map_or(look, |next| next.min(look))));
+        let received = signals::wait(next.map_or(look, |next| next.min(look)));
         if received.is_none() {
             if is_last() {
                 // The C library now calls `exit`, as it would have done after the program's own

@@ -23,8 +23,8 @@ use crate::overview::{Group, Overview};
 use crate::run::Run;
 use crate::run_directories;
 
-pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
-    let mut run = Run::read(&run_directories::chosen_or_newest(&asked.from)?)?;
+pub(crate) fn run(args: &Allow) -> ExitResult<Exit> {
+    let mut run = Run::read(&run_directories::chosen_or_newest(&args.from)?)?;
     run.say_problems();
     let file = Configuration::read()?;
     for other in set_others_aside(&mut run, &file.shown) {
@@ -51,7 +51,7 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
             test_names(&unexpected, 5)
         ));
     }
-    let reason = asked.reason.as_deref().unwrap_or_default();
+    let reason = args.reason.as_deref().unwrap_or_default();
     for place in exceeded(&run, &file.shown, &file.entries).others {
         let what = match is_in(place, &file.shown) {
             true => "no entry of the file matches them now, so run these tests again",
@@ -63,7 +63,7 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
         ));
     }
     let (new, merged) = file.with_leaks_of(&run, reason)?;
-    if !asked.write {
+    if !args.write {
         file.print_changes(&run, reason)?;
         return Ok(Exit::Clean);
     }
@@ -111,12 +111,11 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
                  `reserved_tolerance` to the number of bytes that may remain reserved"
             }
             FindingKind::OverBudget => {
-                "the test itself sets this limit: raise it, or allocate \
-                                        less"
+                "the test itself sets this limit: raise it, or allocate less"
             }
             _ => {
                 "only a probe counts this memory, so it has no call site: set `tolerance` to the \
-                  number of bytes that may remain allocated"
+                 number of bytes that may remain allocated"
             }
         };
         let findings = quantity(count, "finding");

@@ -55,22 +55,22 @@ const NAMING: [&str; 4] = ["--bin", "--example", "--package", "-p"];
 /// The arguments of one of cargo's subcommands.
 pub(super) struct CargoArguments<'a> {
     pub(super) subcommand: &'a str,
-    pub(super) words: &'a [OsString],
+    pub(super) args: &'a [OsString],
 }
 
 impl CargoArguments<'_> {
-    pub(super) fn has(&self, word: &str) -> bool {
-        self.words.iter().any(|it| it == word)
+    pub(super) fn has(&self, arg: &str) -> bool {
+        self.args.iter().any(|it| it == arg)
     }
 
-    /// Returns the words. A word that is not valid UTF-8 is returned as an empty string.
+    /// Returns the arguments as text. One that is not valid UTF-8 is an empty string.
     fn texts(&self) -> impl Iterator<Item = &str> {
-        let words = self.words.iter();
-        words.map(|word| word.to_str().unwrap_or_default())
+        let args = self.args.iter();
+        args.map(|arg| arg.to_str().unwrap_or_default())
     }
 
-    /// Returns the words that are cargo's own. With `run`, the program's arguments begin with the first
-    /// word that is neither an option nor the value of one.
+    /// Returns cargo's own arguments. With `run`, the program's arguments begin with the first word that
+    /// is neither an option nor the value of one.
     fn cargos(&self) -> impl Iterator<Item = &str> {
         let is_run = self.subcommand == "run";
         let mut is_value = false;
@@ -83,22 +83,22 @@ impl CargoArguments<'_> {
 
     /// Returns the value of `--manifest-path`.
     pub(super) fn manifest(&self) -> Option<&Path> {
-        let mut words = self.cargos();
-        let value = loop {
-            let word = words.next()?;
-            if word == "--manifest-path" {
-                break words.next()?;
+        let mut args = self.cargos();
+        while let Some(arg) = args.next() {
+            let value = match arg {
+                "--manifest-path" => args.next(),
+                _ => arg.strip_prefix("--manifest-path="),
+            };
+            if let Some(value) = value.filter(|it| !it.is_empty()) {
+                return Some(Path::new(value));
             }
-            if let Some(value) = word.strip_prefix("--manifest-path=") {
-                break value;
-            }
-        };
-        (!value.is_empty()).then(|| Path::new(value))
+        }
+        None
     }
 
     /// Whether cargo only compiles or lists tests, or prints help.
     pub(super) fn start_no_test(&self) -> bool {
-        let first = self.words.first().and_then(|word| word.to_str());
+        let first = self.texts().next();
         let mut cargos = self.cargos();
         match self.subcommand {
             "nextest" if matches!(first, Some("list" | "archive" | "show-config")) => true,
@@ -119,14 +119,14 @@ impl CargoArguments<'_> {
     }
 
     fn select_tests(&self) -> bool {
-        let mut words = self.texts();
-        while let Some(word) = words.next() {
-            let name = word.split_once('=').map_or(word, |(name, _)| name);
-            let jobs = word.strip_prefix("-j").unwrap_or("?");
+        let mut args = self.texts();
+        while let Some(arg) = args.next() {
+            let name = arg.split_once('=').map_or(arg, |(name, _)| name);
+            let jobs = arg.strip_prefix("-j").unwrap_or("?");
             let is_jobs = jobs.bytes().all(|byte| byte.is_ascii_digit());
-            if WITH_VALUE.contains(&word) {
-                words.next();
-            } else if word == "--run-ignored" && words.next() == Some("all") {
+            if WITH_VALUE.contains(&arg) {
+                args.next();
+            } else if arg == "--run-ignored" && args.next() == Some("all") {
                 // With other values, only the ignored tests run.
             } else if !is_jobs && !HARMLESS.contains(&name) && !WITH_VALUE.contains(&name) {
                 return true;
@@ -166,7 +166,7 @@ mod tests {
         let words: Vec<_> = words.split_whitespace().map(OsString::from).collect();
         then(&CargoArguments {
             subcommand,
-            words: &words,
+            args: &words,
         })
     }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::cargo_arguments::CargoArguments;
 use super::every_test;
-use crate::arguments::Passing;
+use crate::arguments::Passthrough;
 use crate::deny::{Denied, settings};
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::say;
@@ -16,10 +16,10 @@ use crate::workspace::{self, Workspace};
 
 /// Runs `cargo NAME` with the given arguments. With `every_test`, each test runs in its own
 /// process, with that many tests at a time. The exit code is cargo's, unless that is 0.
-pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> ExitResult<u8> {
+pub(crate) fn run(name: &str, args: &Passthrough, every_test: Option<usize>) -> ExitResult<u8> {
     let arguments = CargoArguments {
         subcommand: name,
-        words: &asked.cargo,
+        args: &args.cargo,
     };
     if let Some(manifest) = arguments.manifest() {
         workspace::set_manifest(manifest);
@@ -29,55 +29,57 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
         "test" if every_test.is_none() && settings()?.every_test => Some(1),
         "nextest" if settings()?.every_test => {
             return Err(Failure::usage(
-                "`every_test = true` needs `cargo gpu-leak test`: under nextest, only tests with the attribute \
-             can be checked. To check those with nextest, remove `every_test` from gpu-leak-check.toml; to check \
-             every test, run `cargo gpu-leak test --every-test`",
+                "`every_test = true` needs `cargo gpu-leak test`: under nextest, only tests with \
+                 the attribute can be checked. To check those with nextest, remove `every_test` \
+                 from gpu-leak-check.toml; to check every test, run `cargo gpu-leak test \
+                 --every-test`",
             ));
         }
         _ => every_test,
     };
-    // The new run may replace it.
-    let older = match arguments.start_no_test() {
-        true => None,
-        false => asked.judging.older(&[])?,
+    // The older run is read first, because the new run may have its name and replace it.
+    let older = if arguments.start_no_test() {
+        None
+    } else {
+        args.judging.older(&[])?
     };
-    let session = Session::new(name, workspace.runs(), asked.name.as_deref(), asked.peaks)?;
+    let session = Session::new(name, workspace.runs(), args.name.as_deref(), args.peaks)?;
     let mut cargo = Command::new(workspace::cargo());
     cargo.arg(name);
     if let Some(jobs) = every_test {
         every_test::set_runner(&mut cargo, jobs)?;
     }
-    cargo.args(&asked.cargo);
+    cargo.args(&args.cargo);
     let code = session.run(cargo, false, |why| format!("cannot start cargo: {why}"))?;
     let Some(run) = session.read()? else {
         return match arguments.start_no_test() {
             true => Ok(code),
-            false => without_checks(name, asked, code, every_test.is_some()),
+            false => without_checks(name, args, code, every_test.is_some()),
         };
     };
     let overview = Overview::of(&run);
-    let unwritten = session::sum_up(&overview, [], &asked.outputs);
+    let unwritten = session::summarise(&overview, [], &args.outputs);
     // cargo does not start the remaining programs once one has failed.
     let has_stopped = code != 0 && !arguments.has("--no-fail-fast");
     let is_part = has_stopped || arguments.select_a_part(&workspace);
-    let mut denied = Denied::in_run(&overview, &asked.judging, is_part, older.as_ref())?;
+    let mut denied = Denied::in_run(&overview, &args.judging, is_part, older.as_ref())?;
     if !overview.has_measured() {
-        denied.add_without_checks(&asked.judging)?;
+        denied.add_without_checks(&args.judging)?;
     }
     denied.say();
     if !is_part {
-        Denied::say_notes(&overview, &asked.judging)?;
+        Denied::say_notes(&overview, &args.judging)?;
     }
     let is_empty = !overview.has_findings() && !overview.has_measured();
     Ok(match (code, unwritten) {
         (0, Some(exit)) => exit.code(),
         // The settings cannot explain why results could not be read.
-        (0, None) if is_empty && overview.problems.is_empty() => {
-            asked.judging.code(exit_without_checks(&denied)?)
+        (0, None) if is_empty && overview.run.problems.is_empty() => {
+            args.judging.code(exit_without_checks(&denied)?)
         }
         // cargo does not notice a failure in a child process of a test, or the failure of a test
         // whose process another test ended with code 0.
-        (0, None) => asked.judging.code(denied.exit_of(&overview)),
+        (0, None) => args.judging.code(denied.exit_of(&overview)),
         (code, _) => code,
     })
 }
@@ -93,7 +95,7 @@ fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
 }
 
 /// Explains why there is nothing to summarise, and returns the exit code.
-fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> ExitResult<u8> {
+fn without_checks(name: &str, args: &Passthrough, code: u8, every_test: bool) -> ExitResult<u8> {
     let may_check_nothing = settings()?.may_check_nothing;
     let why = match (code, name) {
         (0, _) if may_check_nothing => {
@@ -121,8 +123,9 @@ fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Ex
     if !may_check_nothing {
         run.problems.push(why.to_owned());
     }
-    let unwritten = session::write_all(&Overview::of(&run), &asked.outputs);
-    let denied = Denied::without_checks(&asked.judging)?;
+    let unwritten = session::write_all(&Overview::of(&run), &args.outputs);
+    let mut denied = Denied::default();
+    denied.add_without_checks(&args.judging)?;
     denied.say();
     Ok(match (code, unwritten) {
         (0, Some(exit)) => exit.code(),

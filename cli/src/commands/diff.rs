@@ -16,9 +16,9 @@ pub(super) const STATUSES: [(DiffStatus, &str); 5] = [
     (DiffStatus::Fixed, "fixed"),
 ];
 
-pub(crate) fn run(asked: &Diff) -> ExitResult<Exit> {
-    let old = Run::read(std::slice::from_ref(&asked.old))?;
-    let new = Run::read(std::slice::from_ref(&asked.new))?;
+pub(crate) fn run(args: &Diff) -> ExitResult<Exit> {
+    let old = Run::read(std::slice::from_ref(&args.old))?;
+    let new = Run::read(std::slice::from_ref(&args.new))?;
     new.must_differ_from(&old)?;
     old.say_problems();
     new.say_problems();

@@ -1,5 +1,5 @@
-//! `cargo gpu-leak exec`: an unmodified program, watched from its first call to the CUDA driver to
-//! its end.
+//! `cargo gpu-leak exec`: an unmodified program, watched from its first call to a GPU driver to its
+//! end.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -30,49 +30,44 @@ const EXACT: [(&str, &str); 3] = [
 ];
 
 /// Runs the program and summarises its leaks. The exit code is the program's, unless that is 0.
-pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
+pub(crate) fn run(args: &Exec) -> ExitResult<u8> {
     check_settings()?;
     let settings = Settings {
-        again: Some(again(asked)),
-        every_ms: asked
+        again: Some(again(args)),
+        every_ms: args
             .every
             .map(|every| every.as_millis().try_into().unwrap_or(u64::MAX)),
-        signal: asked.signal.number(),
-        child_of: asked.no_children.then(process::id),
+        signal: args.signal.number(),
+        child_of: args.no_children.then(process::id),
         ..Settings::default()
     };
-    let program = &asked.program[0];
-    let mut command = launch::watched(&asked.program, &settings)?;
-    let session = Session::new(
-        "exec",
-        workspace::runs()?,
-        asked.name.as_deref(),
-        asked.peaks,
-    )?;
-    if asked.exact {
+    let program = &args.program[0];
+    let mut command = launch::watched(&args.program, &settings)?;
+    let session = Session::new("exec", workspace::runs()?, args.name.as_deref(), args.peaks)?;
+    if args.exact {
         command.envs(EXACT);
     }
-    let code = session.run(command, asked.every.is_some(), |why| {
+    let code = session.run(command, args.every.is_some(), |why| {
         not_started(program, why)
     })?;
     let Some(run) = session.read()? else {
-        let why = not_measured(program, asked.no_children);
+        let why = not_measured(program, args.no_children);
         say(format_args!("gpu-leak-check: {why}"));
         let run = Run {
             problems: vec![why],
             ..Run::default()
         };
-        let unwritten = session::write_all(&Overview::of(&run), &asked.outputs);
+        let unwritten = session::write_all(&Overview::of(&run), &args.outputs);
         return Ok(match code {
             0 => unwritten.unwrap_or(Exit::Unmeasured).code(),
             code => code,
         });
     };
     let overview = Overview::of(&run);
-    let unwritten = session::sum_up(&overview, hints(&run), &asked.outputs);
+    let unwritten = session::summarise(&overview, hints(&run), &args.outputs);
     Ok(match (code, unwritten) {
         (0, Some(exit)) => exit.code(),
-        (0, None) => judge(&overview, asked.error_exitcode),
+        (0, None) => judge(&overview, args.error_exitcode),
         (code, _) => code,
     })
 }
@@ -87,8 +82,8 @@ fn check_settings() -> ExitResult<()> {
 }
 
 /// Returns the command line that runs the program again.
-fn again(asked: &Exec) -> String {
-    let words = asked.program.iter().map(|word| word.to_string_lossy());
+fn again(args: &Exec) -> String {
+    let words = args.program.iter().map(|word| word.to_string_lossy());
     let words: Vec<_> = words
         .map(|word| {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
@@ -99,7 +94,7 @@ fn again(asked: &Exec) -> String {
             }
         })
         .collect();
-    let exact = if asked.exact { "--exact " } else { "" };
+    let exact = if args.exact { "--exact " } else { "" };
     format!("cargo gpu-leak exec {exact}-- {}", words.join(" "))
 }
 

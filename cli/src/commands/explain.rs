@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use gpu_leak_check::report::escape;
+
 use crate::arguments::Explain;
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::{Stream, print, wrapped};
@@ -14,7 +16,7 @@ const SIMILAR: f64 = 0.75;
 
 /// A term that reports use, with hyphens in place of spaces.
 struct Explanation {
-    code: &'static str,
+    term: &'static str,
     means: String,
     remedy: String,
 }
@@ -24,7 +26,7 @@ impl Explanation {
     fn of(section: &'static str) -> Option<Self> {
         let mut lines = section.lines().filter(|line| !line.is_empty());
         Some(Self {
-            code: lines.next()?.trim_matches('`'),
+            term: lines.next()?.trim_matches('`'),
             means: without_marks(lines.next()?),
             remedy: without_marks(lines.next()?.strip_prefix("*What to do:* ")?),
         })
@@ -52,8 +54,8 @@ fn without_marks(text: &str) -> String {
     shown
 }
 
-pub(crate) fn run(asked: &Explain) -> ExitResult<Exit> {
-    let text = match &asked.code[..] {
+pub(crate) fn run(args: &Explain) -> ExitResult<Exit> {
+    let text = match &args.words[..] {
         [] => all(Stream::Output.width()),
         words => one(&words.join(" "), Stream::Output.width()).map_err(Failure::usage)?,
     };
@@ -62,43 +64,44 @@ pub(crate) fn run(asked: &Explain) -> ExitResult<Exit> {
 }
 
 /// Explains a term, regardless of the case of its letters, or the driver error with this number.
-fn one(code: &str, width: usize) -> Result<String, String> {
-    let code = code.trim_end_matches(':').split_whitespace();
-    let code = &*code.collect::<Vec<_>>().join("-");
-    let number = format!("Error {code}. ");
-    let is_asked =
-        |it: &Explanation| it.code.eq_ignore_ascii_case(code) || it.means.starts_with(&number);
-    let Some(word) = explanations().into_iter().find(is_asked) else {
-        return Err(unknown(code));
+fn one(term: &str, width: usize) -> Result<String, String> {
+    let words = term.trim_end_matches(':').split_whitespace();
+    let term = &*words.collect::<Vec<_>>().join("-");
+    let number = format!("Error {term}. ");
+    let is_meant =
+        |it: &Explanation| it.term.eq_ignore_ascii_case(term) || it.means.starts_with(&number);
+    let Some(explanation) = explanations().into_iter().find(is_meant) else {
+        return Err(unknown(term));
     };
-    let mut lines = vec![word.code.to_owned(), String::new()];
-    lines.extend(wrapped(&word.means, 2, 2, width));
+    let mut lines = vec![explanation.term.to_owned(), String::new()];
+    lines.extend(wrapped(&explanation.means, 2, 2, width));
     lines.push(String::new());
-    lines.extend(wrapped(&word.remedy, 2, 2, width));
+    lines.extend(wrapped(&explanation.remedy, 2, 2, width));
     Ok(lines.join("\n") + "\n")
 }
 
-fn unknown(code: &str) -> String {
-    let similarity = |word: &&str| strsim::jaro_winkler(&word.to_lowercase(), &code.to_lowercase());
-    let words = explanations().into_iter().map(|it| it.code);
-    let mut near: Vec<_> = words.filter(|word| similarity(word) > SIMILAR).collect();
+fn unknown(term: &str) -> String {
+    let similarity =
+        |known: &&str| strsim::jaro_winkler(&known.to_lowercase(), &term.to_lowercase());
+    let terms = explanations().into_iter().map(|it| it.term);
+    let mut near: Vec<_> = terms.filter(|known| similarity(known) > SIMILAR).collect();
     near.sort_by(|left, right| similarity(right).total_cmp(&similarity(left)));
     near.truncate(3);
-    let code = gpu_leak_check::report::escape::name(code);
+    let term = escape::name(term);
     if near.is_empty() {
-        return format!("no report uses `{code}`; `cargo gpu-leak explain` lists all terms");
+        return format!("no report uses `{term}`; `cargo gpu-leak explain` lists all terms");
     }
-    format!("no report uses `{code}`; similar: {}", near.join(", "))
+    format!("no report uses `{term}`; similar: {}", near.join(", "))
 }
 
 /// Returns each term with the beginning of its explanation, on one line of this width.
 fn all(width: usize) -> String {
-    let words = explanations();
-    let longest = words.iter().map(|word| word.code.len()).max();
+    let explanations = explanations();
+    let longest = explanations.iter().map(|it| it.term.len()).max();
     let longest = longest.unwrap_or_default();
     let mut text = String::new();
-    for word in words {
-        let line = format!("{:longest$}  {}", word.code, word.means);
+    for Explanation { term, means, .. } in explanations {
+        let line = format!("{term:longest$}  {means}");
         let line = match line.char_indices().nth(width.saturating_sub(1)) {
             Some((end, _)) => format!("{}…", &line[..end]),
             None => line,
@@ -136,10 +139,10 @@ mod tests {
         for section in sections {
             let (section, _) = section.split_once("\n## ").unwrap_or((section, ""));
             let lines: Vec<_> = section.trim_end().lines().collect();
-            let [code, "", means, "", remedy] = lines[..] else {
+            let [term, "", means, "", remedy] = lines[..] else {
                 panic!("not three paragraphs of one line: {section}");
             };
-            assert!(code.starts_with('`') && code.ends_with('`'), "{code}");
+            assert!(term.starts_with('`') && term.ends_with('`'), "{term}");
             for text in [means, remedy] {
                 assert!(text.matches('`').count().is_multiple_of(2), "{text}");
                 assert!(
@@ -147,9 +150,9 @@ mod tests {
                     "a terminal cannot follow a link: {text}"
                 );
             }
-            let code = code.trim_matches('`');
-            let found = explained.iter().filter(|it| it.code == code);
-            assert_eq!(found.count(), 1, "{code}");
+            let term = term.trim_matches('`');
+            let found = explained.iter().filter(|it| it.term == term);
+            assert_eq!(found.count(), 1, "{term}");
         }
     }
 
@@ -221,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_word_may_have_spaces_instead_of_hyphens() {
-        for (words, code) in [
+        for (words, term) in [
             ("held by", "held-by"),
             ("first  use", "first-use"),
             ("not measured", "not-measured"),
@@ -229,7 +232,7 @@ mod tests {
             ("outside every check", "outside-every-check"),
             ("denied:", "denied"),
         ] {
-            assert_eq!(one(words, 80), one(code, 80), "{words}");
+            assert_eq!(one(words, 80), one(term, 80), "{words}");
             assert!(one(words, 80).is_ok(), "{words}");
         }
     }

@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use crate::arguments::Arguments;
 
 /// The subcommands that pass arguments through to cargo.
-const PASSING: [&str; 4] = ["test", "nextest", "run", "bench"];
+const PASSTHROUGH: [&str; 4] = ["test", "nextest", "run", "bench"];
 
 /// Returns the command line as the parser expects it: without the argument `gpu-leak` that cargo
 /// adds, and with a `--` between the command's own options and cargo's arguments.
@@ -17,10 +17,10 @@ pub(crate) fn split(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
         .filter(|(at, word)| !(*at == 1 && word == "gpu-leak"))
         .map(|(_, word)| word)
         .collect();
-    let passing = PASSING
+    let subcommand = PASSTHROUGH
         .into_iter()
         .find(|name| words.get(1).is_some_and(|word| word == name));
-    if let Some(name) = passing {
+    if let Some(name) = subcommand {
         let (own, cargos) = separated(name, &words[2..]);
         words.truncate(2);
         words.extend(own);
@@ -115,11 +115,11 @@ mod tests {
     fn arguments_after_the_first_word_of_run_are_cargos() {
         let line = ["cargo-gpu-leak", "run", "--strict", "serve", "--name", "a"];
         let parsed = Arguments::try_parse_from(given(&line)).expect("a command line");
-        let Command::Run(passing) = parsed.command else {
+        let Command::Run(passthrough) = parsed.command else {
             panic!("{parsed:?}");
         };
-        assert!(passing.judging.strict && passing.name.is_none());
-        assert_eq!(passing.cargo, ["serve", "--name", "a"]);
+        assert!(passthrough.judging.strict && passthrough.name.is_none());
+        assert_eq!(passthrough.cargo, ["serve", "--name", "a"]);
     }
 
     #[test]
@@ -153,12 +153,12 @@ mod tests {
         ] {
             let line = [&["cargo-gpu-leak"], written].concat();
             let parsed = Arguments::try_parse_from(given(&line)).expect("a command line");
-            let passing = match parsed.command {
-                Command::Test(testing) => testing.passing,
-                Command::Nextest(passing) => passing,
+            let passthrough = match parsed.command {
+                Command::Test(options) => options.passthrough,
+                Command::Nextest(passthrough) => passthrough,
                 other => panic!("{line:?} is {other:?}"),
             };
-            assert_eq!(passing.cargo, cargos, "{line:?}");
+            assert_eq!(passthrough.cargo, cargos, "{line:?}");
         }
     }
 

@@ -10,22 +10,22 @@ use crate::run::Run;
 use crate::run_directories;
 use crate::session;
 
-pub(crate) fn run(asked: &Report) -> ExitResult<u8> {
-    let run = Run::read(&run_directories::chosen_or_newest(&asked.runs)?)?;
+pub(crate) fn run(args: &Report) -> ExitResult<u8> {
+    let run = Run::read(&run_directories::chosen_or_newest(&args.runs)?)?;
     let overview = Overview::of(&run);
-    let older = asked.judging.older(&run.files)?;
+    let older = args.judging.older(&run.files)?;
     older
         .iter()
         .try_for_each(|older| run.must_differ_from(older))?;
-    let denied = Denied::in_run(&overview, &asked.judging, false, older.as_ref())?;
+    let denied = Denied::in_run(&overview, &args.judging, false, older.as_ref())?;
     // Formats for other programs show problems late, or not at all.
-    if asked.out.is_some() || asked.format != Format::Text {
+    if args.out.is_some() || args.format != Format::Text {
         run.say_problems();
     }
-    match &asked.out {
-        Some(file) => session::write_report(asked.format, file, &overview)?,
-        None => session::print_report(asked.format, Stream::Output, &overview)?,
+    match &args.out {
+        Some(file) => session::write_report(args.format, file, &overview)?,
+        None => session::print_report(args.format, Stream::Output, &overview)?,
     }
     denied.say();
-    Ok(asked.judging.code(denied.exit_of(&overview)))
+    Ok(args.judging.code(denied.exit_of(&overview)))
 }

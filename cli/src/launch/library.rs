@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::Builder;
 
-use super::{PRELOAD, empty_library};
+use super::{PRELOAD, empty_library, not_supported};
 use crate::exit::{ExitResult, Failure};
 
 /// Both libraries are empty on systems where they cannot be preloaded: see `build.rs`.
@@ -41,9 +41,7 @@ const DIRECTORIES_OF_32_BITS: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"]
 /// Writes both libraries to a directory of this user, and returns the path of the one to preload.
 pub(super) fn path() -> ExitResult<PathBuf> {
     if HARNESS.is_empty() {
-        return Err(Failure::unmeasured(
-            "unmodified programs can be watched only on Linux with glibc",
-        ));
+        return Err(not_supported());
     }
     let directory = directory();
     let (own, directory) = lib_of_this_loader()

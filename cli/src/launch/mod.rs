@@ -23,19 +23,21 @@ use crate::exit::{ExitResult, Failure};
 /// The variable that tells the dynamic loader which libraries to preload.
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Systems without `LD_PRELOAD` have no CUDA driver that the library could watch either.
+/// The library cannot be preloaded on other systems.
 #[cfg(not(unix))]
 mod library {
     use std::path::PathBuf;
 
-    use crate::exit::{ExitResult, Failure};
+    use crate::exit::ExitResult;
 
     pub(super) fn path() -> ExitResult<PathBuf> {
-        Err(Failure::usage(
-            "programs can be watched only on Linux: run this command on a Linux machine with an \
-             NVIDIA driver",
-        ))
+        Err(super::not_supported())
     }
+}
+
+/// Returns the error for a system on which the library cannot be preloaded.
+fn not_supported() -> Failure {
+    Failure::unmeasured("unmodified programs can be watched only on Linux with glibc")
 }
 
 /// Returns the command that starts `program` with the library preloaded. `program` includes the

@@ -2,7 +2,6 @@
 
 use gpu_leak_check::report::escape;
 
-use super::Rendering;
 use crate::exit::{ExitResult, Failure};
 use crate::overview::{Group, Overview};
 
@@ -23,15 +22,15 @@ const HEADER: [&str; 14] = [
     "outcome",
 ];
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
-    let failed = |why: csv::Error| Failure::unwritten("CSV", why);
+pub(super) fn render(overview: &Overview<'_>) -> ExitResult<Vec<u8>> {
+    let failed = |why: csv::Error| Failure::cannot_write("CSV", why);
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER).map_err(failed)?;
     for group in &overview.groups {
         writer.write_record(row(group)).map_err(failed)?;
     }
     let written = writer.into_inner();
-    written.map_err(|why| Failure::unwritten("CSV", why))
+    written.map_err(|why| Failure::cannot_write("CSV", why))
 }
 
 fn row(group: &Group<'_>) -> [String; HEADER.len()] {

@@ -2,12 +2,12 @@
 
 use inferno::flamegraph::{self, Direction, Options};
 
-use super::{Rendering, folded};
+use super::folded;
 use crate::exit::{ExitResult, Failure};
-use crate::overview::Overview;
+use crate::run::Run;
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
-    let folded = folded::folded_stacks(overview.run);
+pub(super) fn render(run: &Run) -> ExitResult<Vec<u8>> {
+    let folded = folded::render(run);
     let mut options = Options::default();
     options.title = "GPU memory left behind, by call stack".to_owned();
     options.count_name = "bytes".to_owned();

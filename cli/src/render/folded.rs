@@ -8,16 +8,9 @@ use std::fmt::Write;
 use gpu_leak_check::report::check_report::{Finding, Frame};
 use gpu_leak_check::report::escape;
 
-use super::Rendering;
-use crate::exit::ExitResult;
-use crate::overview::Overview;
 use crate::run::Run;
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
-    Ok(folded_stacks(overview.run).into_bytes())
-}
-
-pub(super) fn folded_stacks(run: &Run) -> String {
+pub(super) fn render(run: &Run) -> String {
     let mut weights: BTreeMap<String, u64> = BTreeMap::new();
     for report in run.reports() {
         // Handles have no bytes, and therefore no weight.

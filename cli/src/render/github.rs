@@ -13,7 +13,6 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
 use super::{Rendering, kind};
-use crate::exit;
 use crate::output::test_names;
 use crate::overview::{Group, Overview, outcome};
 use crate::workspace::without_parents;
@@ -23,7 +22,7 @@ const MAX_SHOWN: usize = 10;
 /// How many tests of a finding are named.
 const MAX_NAMES: usize = 5;
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> exit::ExitResult<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> String {
     let of = |outcome: Outcome| {
         let groups = overview.groups.iter();
         groups.filter(move |group| group.outcome == outcome)
@@ -50,7 +49,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> exit::ExitResu
         let text = format!("{}: {}", escape::name(&report.test), escape::sentence(what));
         command("error", &properties, &title, &text)
     }));
-    errors.extend(overview.problems.iter().map(|problem| {
+    errors.extend(overview.run.problems.iter().map(|problem| {
         let title = "gpu leak check: the results are incomplete";
         command("error", &[], title, &escape::sentence(problem))
     }));
@@ -79,7 +78,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> exit::ExitResu
             let _ = writeln!(out, "gpu-leak-check: {more} than GitHub shows for one step");
         }
     }
-    Ok(out.into_bytes())
+    out
 }
 
 fn annotation(level: &str, group: &Group<'_>, how: &Rendering) -> String {

@@ -26,7 +26,7 @@ const NAME: &str = "gpu-leak-check";
 /// The message of a check that did not end.
 const ABORTED: &str = "gpu leak check: aborted: the process ended inside the test";
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<String> {
     let run = overview.run;
     let mut junit = quick_junit::Report::new(NAME);
     let mut binaries: Vec<&str> = run.processes.iter().map(|it| it.binary.as_str()).collect();
@@ -44,21 +44,21 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
         junit.add_test_suite(suite);
     }
     // Otherwise, a run whose results are lost would look like one without failures.
-    if let Some(first) = overview.problems.first() {
+    if let Some(first) = run.problems.first() {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status
             .set_type("incomplete")
             .set_message(name(first))
-            .set_description(name(&overview.problems.join("\n")));
+            .set_description(name(&run.problems.join("\n")));
         let mut suite = TestSuite::new(NAME);
         suite.add_test_case(TestCase::new("the results are complete", status));
         junit.add_test_suite(suite);
     }
     let text = junit.to_string();
-    let text = text.map_err(|why| Failure::unwritten("JUnit", why))?;
+    let text = text.map_err(|why| Failure::cannot_write("JUnit", why))?;
     // The first attribute with this name belongs to the root.
     let skipped = format!(" skipped=\"{}\"", junit.skipped);
-    Ok(text.replacen(&skipped, "", 1).into_bytes())
+    Ok(text.replacen(&skipped, "", 1))
 }
 
 fn add(suite: &mut TestSuite, process: &Process, earlier: &[Process], how: &Rendering) {

@@ -5,8 +5,7 @@ use std::fmt::Write;
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count, size};
 
-use super::{Rendering, kind};
-use crate::exit::ExitResult;
+use super::kind;
 use crate::output::test_names;
 use crate::overview::Overview;
 
@@ -17,13 +16,13 @@ const MAX_SIZE: usize = 1024 * 1024 - 1024;
 /// How many tests of a finding are named.
 const MAX_NAMES: usize = 3;
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>) -> String {
     let mut out = String::from("## GPU leak check\n\n");
     let summary = overview.summary.text();
     for line in summary.as_deref().unwrap_or("no check ran").lines() {
         add_item(&mut out, line.trim_start());
     }
-    for problem in overview.problems {
+    for problem in &overview.run.problems {
         add_item(&mut out, &escape::sentence(problem));
     }
     if !overview.groups.is_empty() {
@@ -50,7 +49,7 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u
         }
         out += &row;
     }
-    Ok(out.into_bytes())
+    out
 }
 
 /// Adds an item to the list at the beginning.

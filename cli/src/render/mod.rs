@@ -47,21 +47,6 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Returns the function that writes the format. Text ends with a line feed.
-    fn renderer(self) -> fn(&Overview<'_>, &Rendering) -> ExitResult<Vec<u8>> {
-        match self {
-            Self::Text => text::render,
-            Self::Junit => junit::render,
-            Self::Markdown => markdown::render,
-            Self::Github => github::render,
-            Self::Csv => csv::render,
-            Self::Folded => folded::render,
-            Self::Flamegraph => flamegraph::render,
-            Self::Snapshot => pytorch::render,
-            Self::Html => html::render,
-        }
-    }
-
     /// Whether the format is unsuitable for a terminal.
     pub(crate) fn is_binary(self) -> bool {
         self == Self::Snapshot
@@ -80,13 +65,23 @@ pub(crate) struct Rendering {
     pub(crate) checkout: Option<PathBuf>,
 }
 
-/// Renders the run in one format.
+/// Renders the run in one format. Text ends with a line feed.
 pub(crate) fn render(
     format: Format,
     overview: &Overview<'_>,
     how: &Rendering,
 ) -> ExitResult<Vec<u8>> {
-    format.renderer()(overview, how)
+    match format {
+        Format::Text => Ok(text::render(overview, how).into_bytes()),
+        Format::Junit => junit::render(overview, how).map(String::into_bytes),
+        Format::Markdown => Ok(markdown::render(overview).into_bytes()),
+        Format::Github => Ok(github::render(overview, how).into_bytes()),
+        Format::Csv => csv::render(overview),
+        Format::Folded => Ok(folded::render(overview.run).into_bytes()),
+        Format::Flamegraph => flamegraph::render(overview.run),
+        Format::Snapshot => pytorch::render(overview.run),
+        Format::Html => html::render(overview, how).map(String::into_bytes),
+    }
 }
 
 /// Returns the title of a group: `leaked: 2 × 512 KiB device memory, stream-ordered`.

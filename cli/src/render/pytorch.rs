@@ -17,9 +17,8 @@ use gpu_leak_check::report::check_report::{Finding, FindingKind, Site};
 use gpu_leak_check::report::escape;
 use serde::Serialize;
 
-use super::Rendering;
 use crate::exit::{ExitResult, Failure};
-use crate::overview::Overview;
+use crate::run::Run;
 
 /// Up to this count, equal blocks of one finding are written as separate blocks.
 const MAX_BLOCKS: u64 = 1000;
@@ -125,8 +124,7 @@ impl Block {
     }
 }
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
-    let run = overview.run;
+pub(super) fn render(run: &Run) -> ExitResult<Vec<u8>> {
     let mut snapshot = Snapshot::default();
     let recorded: Result<Vec<_>, _> = run.recordings.iter().map(|it| movements(it)).collect();
     let recorded = recorded.map_err(|why| Failure::usage(why.to_string()))?;
@@ -144,7 +142,8 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u
         snapshot.add_recording(movements, &devices);
     }
     let options = serde_pickle::SerOptions::new().proto_v2();
-    serde_pickle::to_vec(&snapshot, options).map_err(|why| Failure::unwritten("the snapshot", why))
+    serde_pickle::to_vec(&snapshot, options)
+        .map_err(|why| Failure::cannot_write("the snapshot", why))
 }
 
 /// The number of each device.

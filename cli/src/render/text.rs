@@ -5,7 +5,6 @@ use gpu_leak_check::report::{at_its_line, details, escape, peak_lines};
 use gpu_leak_check::units::{quantity, size};
 
 use super::{Rendering, title};
-use crate::exit::ExitResult;
 use crate::output::{test_names, wrapped};
 use crate::overview::{Group, Overview, Peak};
 
@@ -18,7 +17,7 @@ const MAX_PEAKS: usize = 12;
 /// The width of the column of labels.
 const LABEL: usize = 15;
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> String {
     let width = how.width;
     let mut lines = Vec::new();
     match overview.summary.text() {
@@ -58,14 +57,14 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
             lines.extend(wrapped(&sentence, 0, 2, width));
         }
     }
-    if !overview.problems.is_empty() {
+    if !overview.run.problems.is_empty() {
         lines.push(String::new());
     }
-    for problem in overview.problems {
+    for problem in &overview.run.problems {
         let note = format!("note: {}", escape::sentence(problem));
         lines.extend(wrapped(&note, 0, 6, width));
     }
-    Ok((lines.join("\n") + "\n").into_bytes())
+    lines.join("\n") + "\n"
 }
 
 /// Returns a finding as a paragraph.

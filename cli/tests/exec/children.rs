@@ -54,7 +54,7 @@ const ENDS_WITH_7_OF_32_BITS: &str =
     "void _start(void) { __asm__ volatile(\"int $0x80\" :: \"a\"(1), \"b\"(7)); }\n";
 
 #[test]
-fn children_that_cannot_be_watched_run_unchanged_and_print_nothing_more() {
+fn children_that_cannot_be_watched_run_unchanged_and_print_nothing_extra() {
     let directory = tempfile::tempdir().expect("a directory");
     let made = |name, source, compiler, flags: &[&str]| {
         (name, built(directory.path(), name, source, compiler, flags))
@@ -84,7 +84,7 @@ fn children_that_cannot_be_watched_run_unchanged_and_print_nothing_more() {
 }
 
 #[test]
-fn a_set_uid_child_runs_unchanged_and_prints_nothing_more() {
+fn a_set_uid_child_runs_unchanged_and_prints_nothing_extra() {
     let Some(su) = ["/bin/su", "/usr/bin/su"]
         .into_iter()
         .map(Path::new)
@@ -159,7 +159,7 @@ __attribute__((destructor)) static void runtime_ends(void) {
 ";
 
 #[test]
-fn memory_freed_by_a_library_s_destructor_is_no_leak() {
+fn memory_freed_by_a_library_s_destructor_is_not_a_leak() {
     let (directory, machine) = (tempfile::tempdir().expect("a directory"), Fake::new());
     let runtime = by_cc(
         directory.path(),

@@ -1,4 +1,4 @@
-//! No matter how a program ends, its leaks are reported and its exit status is passed on.
+//! However a program ends, its leaks are reported and its exit status is passed on.
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::fake::Fake;

@@ -129,7 +129,7 @@ fn a_program_that_frees_everything_is_clean() {
 }
 
 #[test]
-fn memory_freed_by_an_exit_handler_older_than_the_driver_is_no_leak() {
+fn memory_freed_by_an_exit_handler_older_than_the_driver_is_not_a_leak() {
     let ran = ran(&Fake::new(), &[], "gives-back-last");
     assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
     assert!(findings(&ran).is_empty());

@@ -1,4 +1,4 @@
-// Leaves eight allocations, each made by another construct of C++. The tests find their lines by the comments.
+// Leaves eight allocations, each made by a different construct of C++. The tests find their lines by the comments.
 #include <cstddef>
 #include <dlfcn.h>
 #include <functional>

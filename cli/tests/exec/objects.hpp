@@ -1,4 +1,4 @@
-// Functions in another file than those that call them.
+// Functions in a different file from their callers.
 #include <cstddef>
 
 extern int (*cuMemAlloc)(unsigned long long *address, size_t bytes);
@@ -38,7 +38,7 @@ inline void record() {
     cuEventDestroy(event);
 }
 
-// Wraps a call, and calls another function that makes a call of its own.
+// Wraps a call, and calls another function that also makes a call.
 inline void take_and_record() {
     unsigned long long address;
     cuMemAlloc(&address, 4);

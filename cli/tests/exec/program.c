@@ -1,5 +1,5 @@
-/* A CUDA program that knows nothing of gpu-leak-check, in a language that is not Rust. Its first
-   argument says what it does. The tests know by line what it leaves behind. */
+/* A CUDA program that does not use gpu-leak-check, in another language than Rust. Its first argument
+   selects what it does. The tests find the lines of its leaks by their comments. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ static void begin(void)
     if (!library) { fprintf(stderr, "%s\n", dlerror()); _exit(72); }
     void *context;
     CALL(cuInit, (unsigned), 0);
-    CALL(cuInit, (unsigned), 0); /* Each library of a program does, that uses the driver. */
+    CALL(cuInit, (unsigned), 0); /* Each library that uses the driver initialises it. */
     CALL(cuDevicePrimaryCtxRetain, (void **, int), &context, 0);
     CALL(cuCtxSetCurrent, (void *), context);
 }
@@ -207,7 +207,7 @@ static int cancels_a_thread(void)
     return pthread_join(thread, &result) || result != PTHREAD_CANCELED;
 }
 
-/* The KiB of memory that belong to no file. */
+/* The memory that is not mapped from a file, in KiB. */
 static long anonymous(void)
 {
     char line[256];

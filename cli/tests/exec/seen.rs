@@ -1,4 +1,4 @@
-//! Tests which programs are watched, and the messages about those that cannot be watched.
+//! Tests of which programs are watched, and of the messages about those that cannot be watched.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -40,8 +40,8 @@ fn a_command_that_is_started_with_sigchld_ignored_has_its_program_s_exit_code() 
     assert_eq!(ran.code, Some(5), "{ran:?}");
 }
 
-/// Starts the command with a program of the shell, and waits until the program has made the file
-/// `$MARK`.
+/// Starts the command with a program of the shell, and waits until the program has created the
+/// file `$MARK`.
 fn started(directory: &Path, words: &[&str], program: &str) -> Child {
     let mark = directory.join("mark");
     let mut command = command();

@@ -11,9 +11,9 @@ use super::ran_with;
 
 /// Builds the program and checks what it leaves: one object of each kind in `left`, and the fence
 /// with its line.
-fn is_found(compiler: &str, source: &str, flags: &[&str], left: &[Kind]) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let program = folder.path().join("program");
+fn assert_found(compiler: &str, source: &str, flags: &[&str], left: &[Kind]) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("program");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let built = Command::new(compiler)
         .args(["-g", "-O0", "-o"])
@@ -23,9 +23,9 @@ fn is_found(compiler: &str, source: &str, flags: &[&str], left: &[Kind]) {
         .expect("a compiler");
     let plain = || Command::new(&program).status().expect("it runs").code();
     if !built.status.success() || plain() != Some(0) {
-        let is_demanded = std::env::var_os("VULKAN_TESTS").is_some_and(|value| value == "require");
+        let is_required = std::env::var_os("VULKAN_TESTS").is_some_and(|value| value == "require");
         assert!(
-            !is_demanded,
+            !is_required,
             "VULKAN_TESTS=require, but no Vulkan device: {built:?}"
         );
         return;
@@ -55,13 +55,13 @@ const LEFT_BY_CPP: [Kind; 4] = [Kind::Device, Kind::Instance, Kind::Fence, Kind:
 
 #[test]
 fn a_leak_of_a_program_that_opens_vulkan_is_reported_with_its_line() {
-    is_found("cc", "tests/exec/vulkan.c", &["-ldl"], &LEFT);
+    assert_found("cc", "tests/exec/vulkan.c", &["-ldl"], &LEFT);
 }
 
 #[test]
 fn a_leak_of_a_program_linked_to_vulkan_is_reported_with_its_line() {
     let flags = ["-DLINKED", "-ldl", "-l:libvulkan.so.1"];
-    is_found("cc", "tests/exec/vulkan.c", &flags, &LEFT);
+    assert_found("cc", "tests/exec/vulkan.c", &flags, &LEFT);
 }
 
 /// Whether a C header is installed. If not, prints a note.
@@ -76,7 +76,7 @@ fn has_header(name: &str) -> bool {
 #[test]
 fn a_leak_of_a_cpp_program_is_reported_with_its_line() {
     if has_header("vulkan/vulkan.h") {
-        is_found("c++", "tests/exec/vulkan.cpp", &["-lvulkan"], &LEFT_BY_CPP);
+        assert_found("c++", "tests/exec/vulkan.cpp", &["-lvulkan"], &LEFT_BY_CPP);
     }
 }
 
@@ -84,6 +84,6 @@ fn a_leak_of_a_cpp_program_is_reported_with_its_line() {
 fn each_object_of_a_program_with_volk_counts_once() {
     if has_header("volk.h") {
         let flags = ["-DVOLK", "-ldl"];
-        is_found("c++", "tests/exec/vulkan.cpp", &flags, &LEFT_BY_CPP);
+        assert_found("c++", "tests/exec/vulkan.cpp", &flags, &LEFT_BY_CPP);
     }
 }

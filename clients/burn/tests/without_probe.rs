@@ -17,7 +17,7 @@ fn share_one_stream() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run in a process of its own"]
+#[ignore = "run in a separate process"]
 #[test]
 fn a_forgotten_tensor() {
     let device = Device::default();
@@ -30,14 +30,14 @@ fn a_forgotten_tensor() {
 #[test]
 fn the_check_says_what_it_cannot_judge() {
     let checked = support::run("a_forgotten_tensor");
-    assert!(checked.passed, "{}", checked.story);
+    assert!(checked.passed, "{}", checked.output);
     let report = &checked.report;
     assert_eq!(
         report.status,
         CheckStatus::Inconclusive,
         "{}",
-        checked.story
+        checked.output
     );
     let reason = report.reason.as_ref().map_or("", |reason| &reason.what);
-    assert!(reason.contains("memory that cubecl"), "{}", checked.story);
+    assert!(reason.contains("memory that cubecl"), "{}", checked.output);
 }

@@ -63,22 +63,22 @@ fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
         .into_iter()
         .partition(|leak| leak.resource == Some(Kind::StreamOrdered));
     let [memory] = memory[..] else {
-        panic!("{} leaks of memory\n{}", memory.len(), checked.story);
+        panic!("{} leaks of memory\n{}", memory.len(), checked.output);
     };
     assert_eq!(
         (memory.count, memory.bytes),
         (count, bytes),
         "{}",
-        checked.story
+        checked.output
     );
-    assert_eq!(support::blamed(memory), Some(line), "{}", checked.story);
+    assert_eq!(support::blamed(memory), Some(line), "{}", checked.output);
     // cudarc creates two events for each slice of memory, to track its last uses.
     for handle in &handles {
-        assert_eq!(handle.resource, Some(Kind::Event), "{}", checked.story);
-        assert_eq!(support::blamed(handle), Some(line), "{}", checked.story);
+        assert_eq!(handle.resource, Some(Kind::Event), "{}", checked.output);
+        assert_eq!(support::blamed(handle), Some(line), "{}", checked.output);
     }
     let events: u64 = handles.iter().map(|handle| handle.count).sum();
-    assert_eq!(events, 2 * count, "{}", checked.story);
+    assert_eq!(events, 2 * count, "{}", checked.output);
 }
 
 #[test]

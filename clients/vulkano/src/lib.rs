@@ -55,7 +55,7 @@ impl Gpu {
                 let family = families.iter().position(computes)?;
                 Some((physical, family as u32))
             })
-            .ok_or("no device computes")?;
+            .ok_or("no device supports compute")?;
         let (device, mut queues) = Device::new(
             physical,
             DeviceCreateInfo {
@@ -67,7 +67,7 @@ impl Gpu {
             },
         )?;
         Ok(Self {
-            queue: queues.next().ok_or("the queue that was asked for")?,
+            queue: queues.next().ok_or("the device has no queue")?,
             memory: Arc::new(StandardMemoryAllocator::new_default(device.clone())),
             commands: Arc::new(StandardCommandBufferAllocator::new(
                 device.clone(),
@@ -110,7 +110,9 @@ pub fn pipeline(device: &Arc<Device>) -> Result<Arc<ComputePipeline>> {
     let words = compile()?;
     // SAFETY: the words are SPIR-V that naga generated.
     let module = unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(&words)) }?;
-    let entry = module.entry_point("main").ok_or("it has a main")?;
+    let entry = module
+        .entry_point("main")
+        .ok_or("the shader has no entry point `main`")?;
     let stage = PipelineShaderStageCreateInfo::new(entry);
     let layout = PipelineDescriptorSetLayoutCreateInfo::from_stages([&stage]);
     let layout = layout.into_pipeline_layout_create_info(device.clone())?;

@@ -62,8 +62,8 @@ mod planted {
     use super::*;
 
     #[test]
-    #[ignore = "run in a process of its own"]
-    fn a_hundred_times_beside_busy_threads() {
+    #[ignore = "run in a separate process"]
+    fn a_hundred_times_alongside_busy_threads() {
         support::start_busy_threads();
         for _ in 0..100 {
             works::with_its_own_device();
@@ -106,17 +106,18 @@ mod planted {
 }
 
 #[test]
-fn work_is_clean_a_hundred_times_beside_busy_threads() {
-    let (passed, reports, story) = support::run_all("planted::a_hundred_times_beside_busy_threads");
-    assert!(passed, "{story}");
-    assert_eq!(reports.len(), 400, "{story}");
+fn work_is_clean_a_hundred_times_alongside_busy_threads() {
+    let (passed, reports, output) =
+        support::run_all("planted::a_hundred_times_alongside_busy_threads");
+    assert!(passed, "{output}");
+    assert_eq!(reports.len(), 400, "{output}");
     // The only findings allowed are first uses of something that all tests share.
     let of_first_use = CheckStatus::Found(FindingKind::FirstUse);
     let may_be = [CheckStatus::Clean, of_first_use];
     let other = reports
         .iter()
         .find(|report| !may_be.contains(&report.status));
-    assert!(other.is_none(), "{story}");
+    assert!(other.is_none(), "{output}");
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn a_forgotten_buffer_is_one_finding_with_its_line() {
     for test in ["a_forgotten_buffer", "a_forgotten_buffer_with_its_device"] {
         let checked = support::run(&format!("planted::{test}"));
         let [leak] = checked.leaks()[..] else {
-            panic!("{}", checked.story);
+            panic!("{}", checked.output);
         };
         assert_eq!((leak.resource, leak.count), (Some(Kind::Buffer), 1));
         assert_eq!(leak.bytes, 65_536);
@@ -138,9 +139,9 @@ fn a_forgotten_buffer_is_one_finding_with_its_line() {
 fn the_layout_of_a_pipeline_that_is_gone_is_found() {
     let checked = support::run("planted::a_pipeline_of_its_own_without_clearing");
     let [leak] = checked.leaks()[..] else {
-        panic!("{}", checked.story);
+        panic!("{}", checked.output);
     };
     let found = (leak.resource, leak.count);
     let expected = (Some(Kind::DescriptorLayout), 1);
-    assert_eq!(found, expected, "{}", checked.story);
+    assert_eq!(found, expected, "{}", checked.output);
 }

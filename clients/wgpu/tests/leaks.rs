@@ -80,8 +80,8 @@ mod planted {
     use super::*;
 
     #[test]
-    #[ignore = "run in a process of its own"]
-    fn a_hundred_times_beside_busy_threads() {
+    #[ignore = "run in a separate process"]
+    fn a_hundred_times_alongside_busy_threads() {
         support::start_busy_threads();
         for _ in 0..100 {
             works::with_its_own_device();
@@ -125,7 +125,7 @@ mod planted {
     }
 
     #[gpu_leak_check]
-    #[ignore = "uses nothing that is heard"]
+    #[ignore = "uses no API that is watched"]
     #[test]
     fn another_backend() {
         Gpu::with(wgpu::Backends::NOOP);
@@ -133,10 +133,11 @@ mod planted {
 }
 
 #[test]
-fn work_is_clean_a_hundred_times_beside_busy_threads() {
-    let (passed, reports, story) = support::run_all("planted::a_hundred_times_beside_busy_threads");
-    assert!(passed, "{story}");
-    assert_eq!(reports.len(), 500, "{story}");
+fn work_is_clean_a_hundred_times_alongside_busy_threads() {
+    let (passed, reports, output) =
+        support::run_all("planted::a_hundred_times_alongside_busy_threads");
+    assert!(passed, "{output}");
+    assert_eq!(reports.len(), 500, "{output}");
     let mut statuses: BTreeMap<_, BTreeMap<CheckStatus, usize>> = BTreeMap::new();
     for report in &reports {
         let of_test = statuses.entry(report.test.as_str()).or_default();
@@ -144,14 +145,14 @@ fn work_is_clean_a_hundred_times_beside_busy_threads() {
     }
     println!("{statuses:#?}");
     let clean = BTreeMap::from([(CheckStatus::Clean, 100)]);
-    assert_eq!(statuses["works::with_its_own_device"], clean, "{story}");
+    assert_eq!(statuses["works::with_its_own_device"], clean, "{output}");
     // On a shared device, resources that the queue has not freed yet are `deferred`, and those that
     // it recycles are `allowed`. Neither fails a test.
     let fails = reports.iter().find(|report| report.status.is_failure());
-    assert!(fails.is_none(), "{story}");
+    assert!(fails.is_none(), "{output}");
     let settled = &statuses["works::that_the_check_waits_for"];
     let deferred = settled.get(&CheckStatus::Found(FindingKind::Deferred));
-    assert_eq!(deferred, None, "{story}");
+    assert_eq!(deferred, None, "{output}");
 }
 
 #[test]
@@ -159,14 +160,14 @@ fn a_forgotten_buffer_is_one_finding_with_its_line() {
     for test in ["a_forgotten_buffer", "a_forgotten_buffer_with_its_device"] {
         let checked = support::run(&format!("planted::{test}"));
         let [leak] = checked.leaks()[..] else {
-            panic!("{}", checked.story);
+            panic!("{}", checked.output);
         };
         assert_eq!((leak.resource, leak.count), (Some(Kind::Buffer), 1));
         assert_eq!(leak.bytes, 65_536);
         assert!(
             leak.notes.iter().any(|note| note == "named \"scores\""),
             "{}",
-            checked.story
+            checked.output
         );
         let line = support::line_of(SOURCE, "forgotten");
         assert_eq!(support::blamed(leak), Some(("tests/leaks.rs", line)));

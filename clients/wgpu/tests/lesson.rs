@@ -42,7 +42,7 @@ fn a_scene_keeps_its_frames() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run in a process of its own"]
+#[ignore = "run in a separate process"]
 #[test]
 fn a_scene_frees_its_frames() {
     play();
@@ -53,28 +53,28 @@ fn a_scene_frees_its_frames() {
 fn the_report_names_the_line_the_label_and_the_static() {
     let checked = support::run("a_scene_keeps_its_frames");
     let [leak] = checked.leaks()[..] else {
-        panic!("{}", checked.story);
+        panic!("{}", checked.output);
     };
     let found = (leak.resource, leak.count, leak.bytes);
     assert_eq!(
         found,
         (Some(Kind::Buffer), 3, 3 * 4096),
         "{}",
-        checked.story
+        checked.output
     );
     let line = support::line_of(SOURCE, "frame");
     assert_eq!(support::blamed(leak), Some(("tests/lesson.rs", line)));
     let named = leak.notes.iter().any(|note| note == "named \"frame\"");
-    assert!(named, "{}", checked.story);
+    assert!(named, "{}", checked.output);
     let holders = leak.holders.iter().flatten();
     let names: Vec<_> = holders.filter_map(|it| it.root.name.as_deref()).collect();
-    assert_eq!(names, ["lesson::HISTORY"], "{}", checked.story);
+    assert_eq!(names, ["lesson::HISTORY"], "{}", checked.output);
 }
 
 #[test]
 fn the_fixed_scene_passes() {
     let checked = support::run("a_scene_frees_its_frames");
-    assert!(checked.passed, "{}", checked.story);
-    assert!(!checked.report.status.is_failure(), "{}", checked.story);
+    assert!(checked.passed, "{}", checked.output);
+    assert!(!checked.report.status.is_failure(), "{}", checked.output);
     assert_ne!(checked.report.status, CheckStatus::NotMeasured);
 }

@@ -16,6 +16,7 @@
 ))]
 mod reader;
 mod shutdown;
+mod symbols;
 #[cfg(not(all(
     target_os = "linux",
     target_pointer_width = "64",

@@ -1,14 +1,13 @@
-//! Registers a handler with Python's `atexit`.
-//!
-//! The functions belong to the [stable ABI](https://docs.python.org/3/c-api/stable.html) and are
-//! looked up by name, so that nothing is linked against Python.
+//! Registers a handler with Python's `atexit`, with functions of the [stable
+//! ABI](https://docs.python.org/3/c-api/stable.html).
 
 #![expect(unsafe_code, reason = "calls Python's C functions")]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem;
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
+
+use crate::symbols::function;
 
 /// `METH_NOARGS`
 const NO_ARGUMENTS: c_int = 4;
@@ -37,23 +36,19 @@ static HANDLER: MethodDefinition = MethodDefinition {
 static THEN: OnceLock<fn()> = OnceLock::new();
 
 pub(crate) fn before(then: fn()) {
+    type Add = unsafe extern "C" fn(extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
+
     // An error means that the handler has already been registered.
     if THEN.set(then).is_err() {
         return;
     }
-    if let Some(add) = function(c"Py_AddPendingCall") {
-        type Add = unsafe extern "C" fn(extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
-        // SAFETY: the signature is the documented one. The function may be called from any thread,
-        // with or without the interpreter's lock, which the driver's caller may have released.
-        unsafe { mem::transmute::<*mut c_void, Add>(add)(register, ptr::null_mut()) };
+    // SAFETY: the signature is the documented one. The function may be called from any thread, with
+    // or without the interpreter's lock, which the driver's caller may have released.
+    unsafe {
+        if let Some(add) = function::<Add>(c"Py_AddPendingCall") {
+            add(register, ptr::null_mut());
+        }
     }
-}
-
-/// Returns Python's function of this name.
-fn function(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: this looks up a name in the libraries that the process has loaded.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    (!found.is_null()).then_some(found)
 }
 
 /// The main thread calls this function, with the interpreter's lock held.
@@ -70,22 +65,15 @@ fn try_to_register() -> Option<()> {
     type Release = unsafe extern "C" fn(Object);
     type Clear = unsafe extern "C" fn();
 
-    let (import, new_function, call_method, release, clear) = (
-        function(c"PyImport_ImportModule")?,
-        function(c"PyCFunction_NewEx")?,
-        function(c"PyObject_CallMethod")?,
-        function(c"Py_DecRef")?,
-        function(c"PyErr_Clear")?,
-    );
     // SAFETY: the signatures are the documented ones, and this thread holds the interpreter's lock.
     // `Py_DecRef` accepts null. For all other functions, null is checked first. `HANDLER` is
     // static, because the Python function refers to it for as long as that function lives.
     unsafe {
-        let import = mem::transmute::<*mut c_void, Import>(import);
-        let new_function = mem::transmute::<*mut c_void, NewFunction>(new_function);
-        let call_method = mem::transmute::<*mut c_void, CallMethod>(call_method);
-        let release = mem::transmute::<*mut c_void, Release>(release);
-        let clear = mem::transmute::<*mut c_void, Clear>(clear);
+        let import = function::<Import>(c"PyImport_ImportModule")?;
+        let new_function = function::<NewFunction>(c"PyCFunction_NewEx")?;
+        let call_method = function::<CallMethod>(c"PyObject_CallMethod")?;
+        let release = function::<Release>(c"Py_DecRef")?;
+        let clear = function::<Clear>(c"PyErr_Clear")?;
         let module = import(c"atexit".as_ptr());
         let handler = new_function(&raw const HANDLER, ptr::null_mut(), ptr::null_mut());
         let mut registered = ptr::null_mut();
@@ -107,9 +95,11 @@ fn try_to_register() -> Option<()> {
 extern "C" fn shuts_down(_: Object, _: Object) -> Object {
     // This collects unreachable cycles. Otherwise they would be freed later, as if a variable had
     // referred to them.
-    if let Some(collect) = function(c"PyGC_Collect") {
-        // SAFETY: the signature is the documented one, and this thread holds the interpreter's lock.
-        unsafe { mem::transmute::<*mut c_void, unsafe extern "C" fn() -> isize>(collect)() };
+    // SAFETY: the signature is the documented one, and this thread holds the interpreter's lock.
+    unsafe {
+        if let Some(collect) = function::<unsafe extern "C" fn() -> isize>(c"PyGC_Collect") {
+            collect();
+        }
     }
     if let Some(then) = THEN.get() {
         then();
@@ -119,11 +109,13 @@ extern "C" fn shuts_down(_: Object, _: Object) -> Object {
 
 /// Returns a new reference to `None`.
 fn none() -> Object {
-    // Null makes Python print an error and continue.
-    let Some(value) = function(c"Py_BuildValue") else {
-        return ptr::null_mut();
-    };
     type Build = unsafe extern "C" fn(*const c_char, ...) -> Object;
     // SAFETY: the signature is the documented one, and an empty format makes `None`.
-    unsafe { mem::transmute::<*mut c_void, Build>(value)(c"".as_ptr()) }
+    unsafe {
+        match function::<Build>(c"Py_BuildValue") {
+            Some(build) => build(c"".as_ptr()),
+            // Null makes Python print an error and continue.
+            None => ptr::null_mut(),
+        }
+    }
 }

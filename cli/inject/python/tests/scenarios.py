@@ -269,10 +269,10 @@ def without_state():
 
 
 def main():
-    told = text(probe.probe_install)
+    installed = text(probe.probe_install)
     expected = "reads " + sys.version.split()[0]
-    if told != expected:
-        raise SystemExit(told)
+    if installed != expected:
+        raise SystemExit(installed)
     nested(0)
     nested(20)
     nested(900)

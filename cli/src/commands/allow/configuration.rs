@@ -88,8 +88,8 @@ impl Configuration {
         let mut raised = 0;
         let exceeded = exceeded(run, &self.shown, &self.entries).in_file;
         for (index, (entry, table)) in self.entries.iter().zip(tables).enumerate() {
-            if let Some((left, noun)) = exceeded.get(&index) {
-                raised += usize::from(raise_bounds(table, entry.up_to, *left, *noun));
+            if let Some((left, kinds)) = exceeded.get(&index) {
+                raised += usize::from(raise_bounds(table, entry.up_to, *left, kinds));
             }
         }
         raised
@@ -157,17 +157,17 @@ impl Configuration {
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
-    let mut beside = Builder::new();
-    beside.prefix(".gpu-leak-check-").suffix(".new");
+    let mut temporary = Builder::new();
+    temporary.prefix(".gpu-leak-check-").suffix(".new");
     // A new file's permissions follow the user's umask; a replaced file keeps its own.
     #[cfg(unix)]
-    beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut beside = beside.tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    temporary.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut temporary = temporary.tempfile_in(directory.unwrap_or(Path::new(".")))?;
     if let Ok(before) = fs::metadata(path) {
-        beside.as_file().set_permissions(before.permissions())?;
+        temporary.as_file().set_permissions(before.permissions())?;
     }
-    beside.write_all(text.as_bytes())?;
-    beside.persist(path)?;
+    temporary.write_all(text.as_bytes())?;
+    temporary.persist(path)?;
     Ok(())
 }
 
@@ -178,7 +178,7 @@ mod tests {
     use super::replace;
 
     #[test]
-    fn a_link_beside_the_file_is_not_followed() {
+    fn a_link_next_to_the_file_is_not_followed() {
         use std::os::unix::fs::{PermissionsExt, symlink};
 
         let directory = tempfile::tempdir().expect("a directory");

@@ -5,7 +5,7 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{quantity, size};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, value};
 
-use super::sites::{LeakingSite, Noun, SiteKey};
+use super::sites::{Kinds, LeakingSite, SiteKey, noun};
 
 /// How many entries changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +114,7 @@ fn is_about(entry: &Table, site: &LeakingSite) -> bool {
 /// Raises the limits of an entry to the amounts that `site` leaves now, and adds its tests. Returns
 /// whether that changed the entry.
 fn raise(entry: &mut Table, site: &LeakingSite) -> bool {
-    let mut changed = raise_bounds(entry, None, site.bounds(), site.noun);
+    let mut changed = raise_bounds(entry, None, site.bounds(), &site.resources);
     if let Some(tests) = entry.get_mut("tests").and_then(Item::as_array_mut) {
         for test in site.left.keys() {
             if !tests.iter().any(|known| known.as_str() == Some(test)) {
@@ -129,7 +129,12 @@ fn raise(entry: &mut Table, site: &LeakingSite) -> bool {
 /// Raises the limits of an entry to `left`, and returns whether any was lower. `up_to` is the
 /// number of bytes that a limit written as text represents; without it, such a limit was written by
 /// the user and is kept.
-pub(super) fn raise_bounds(entry: &mut Table, up_to: Option<u64>, left: Left, noun: Noun) -> bool {
+pub(super) fn raise_bounds(
+    entry: &mut Table,
+    up_to: Option<u64>,
+    left: Left,
+    kinds: &Kinds,
+) -> bool {
     let mut raised = false;
     let is_in_words = entry.get("up_to").is_some_and(Item::is_str);
     if is_in_words && up_to.is_some_and(|up_to| up_to < left.bytes) {
@@ -153,7 +158,7 @@ pub(super) fn raise_bounds(entry: &mut Table, up_to: Option<u64>, left: Left, no
             count: bound("up_to_count", left.count),
             bytes: bound("up_to", left.bytes),
         };
-        renew_figures(entry, &figures(bounds, noun));
+        renew_figures(entry, &figures(bounds, kinds));
     }
     raised
 }
@@ -186,8 +191,8 @@ fn renew_figures(entry: &mut Table, figures: &str) {
 }
 
 /// Returns, for example, `2 allocations, 1.25 KiB` or `3 events`.
-fn figures(left: Left, noun: Noun) -> String {
-    let number = quantity(left.count, noun.word());
+fn figures(left: Left, kinds: &Kinds) -> String {
+    let number = quantity(left.count, noun(kinds));
     match left.bytes {
         0 => number,
         bytes => format!("{number}, {}", size(bytes)),
@@ -207,7 +212,7 @@ fn comment(site: &LeakingSite) -> String {
     let what = match (left.count, left.bytes) == (bounds.count, bounds.bytes) {
         true => described.clone(),
         // These figures also include the site's other findings and the findings of other tests.
-        false => figures(bounds, site.noun),
+        false => figures(bounds, &site.resources),
     };
     let lines = [
         format!("{}: {what}", site.kind),

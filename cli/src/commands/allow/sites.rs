@@ -13,8 +13,8 @@ use crate::run::Run;
 #[derive(Debug, Default)]
 pub(super) struct Exceeded<'a> {
     /// For each such entry of the file, by its index, the largest amount that one test leaves of
-    /// the resources that the entry matches.
-    pub(super) in_file: BTreeMap<usize, (Left, Noun)>,
+    /// the resources that the entry matches, and their kinds.
+    pub(super) in_file: BTreeMap<usize, (Left, Kinds)>,
     /// The places of the other entries at the time of the run.
     pub(super) others: BTreeSet<&'a str>,
 }
@@ -38,7 +38,8 @@ pub(super) fn exceeded<'a>(run: &'a Run, shown: &str, entries: &[Suppression]) -
             };
             let sum = in_this_test.entry(entry).or_default();
             *sum = sum.plus(finding.amount());
-            exceeded.in_file.entry(entry).or_default().1.add(finding);
+            let (_, kinds) = exceeded.in_file.entry(entry).or_default();
+            kinds.insert(finding.resource);
         }
         for (entry, left) in in_this_test {
             let (most, _) = exceeded.in_file.entry(entry).or_default();
@@ -56,6 +57,9 @@ pub(super) fn is_in(place: &str, shown: &str) -> bool {
         .is_some_and(|(file, _)| file == shown)
 }
 
+/// Kinds of resources.
+pub(super) type Kinds = BTreeSet<Option<Kind>>;
+
 /// The key and the value by which an entry matches.
 pub(super) type SiteKey = (&'static str, String);
 
@@ -68,10 +72,8 @@ pub(super) struct LeakingSite {
     /// The amount that the worst finding left, and its description, such as `4.00 KiB device
     /// memory`.
     pub(super) worst: (Left, String),
-    /// The noun for one leaked item.
-    pub(super) noun: Noun,
     /// The kinds of the leaked resources.
-    pub(super) resources: BTreeSet<Option<Kind>>,
+    pub(super) resources: Kinds,
     /// The source lines of its findings.
     pub(super) locations: BTreeSet<String>,
     /// Whether a program under `exec` leaks there. The name of such a program is its command line,
@@ -94,7 +96,6 @@ impl LeakingSite {
     fn add(&mut self, other: Self) {
         self.left.extend(other.left);
         self.locations.extend(other.locations);
-        self.noun = self.noun.with(other.noun);
         self.resources.extend(other.resources);
     }
 }
@@ -166,7 +167,6 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
                 site.kind = worst.kind.name();
                 site.worst = (worst.amount(), worst.what());
             }
-            findings.iter().for_each(|finding| site.noun.add(finding));
             site.resources
                 .extend(findings.iter().map(|finding| finding.resource));
             site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
@@ -184,34 +184,13 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     sites
 }
 
-/// The noun for one of the resources that leak at a call site.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Noun {
-    #[default]
-    Unknown,
-    One(&'static str),
-    /// The resources have different nouns.
-    Several,
-}
-
-impl Noun {
-    fn add(&mut self, finding: &Finding) {
-        let noun = finding.resource.map_or("allocation", Kind::noun);
-        *self = self.with(Self::One(noun));
-    }
-
-    fn with(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Unknown, noun) | (noun, Self::Unknown) => noun,
-            (Self::One(one), Self::One(other)) if one == other => self,
-            _ => Self::Several,
-        }
-    }
-
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::One(noun) => noun,
-            Self::Unknown | Self::Several => "object",
-        }
+/// Returns the noun for a resource of one of these kinds.
+pub(super) fn noun(kinds: &Kinds) -> &'static str {
+    let nouns = kinds
+        .iter()
+        .map(|kind| kind.map_or("allocation", Kind::noun));
+    match Vec::from_iter(BTreeSet::from_iter(nouns))[..] {
+        [noun] => noun,
+        _ => "object",
     }
 }

@@ -41,8 +41,8 @@ mod self_test {
     }
 }
 
-pub(crate) fn run(asked: &Doctor) -> ExitResult<Exit> {
-    if asked.plant {
+pub(crate) fn run(args: &Doctor) -> ExitResult<Exit> {
+    if args.plant {
         return Ok(self_test::plant());
     }
     let machine = machine();
@@ -74,7 +74,7 @@ pub(crate) fn run(asked: &Doctor) -> ExitResult<Exit> {
     lines.push(String::new());
     lines.extend(wrapped(verdict, 0, 0, width));
     print(&(lines.join("\n") + "\n"));
-    match asked.self_test && exit != Exit::Usage {
+    match args.self_test && exit != Exit::Usage {
         true => {
             print("\n");
             self_test::run()

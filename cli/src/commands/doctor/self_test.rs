@@ -35,7 +35,7 @@ pub(super) fn run() -> ExitResult<Exit> {
         .find(|end| status.code() == Some(i32::from(end.code())));
     end.ok_or_else(|| Failure {
         exit: Exit::Findings,
-        what: format!(
+        message: format!(
             "the self-test ended early ({status}), while testing the kind that follows the last one \
              listed above"
         ),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_leak_is_a_failure_and_no_driver_is_no_success() {
+    fn a_missed_leak_is_a_failure_and_a_missing_driver_is_not_a_success() {
         let end = |found, missed, by_drivers| {
             let tally = Tally {
                 found,

@@ -39,8 +39,8 @@ const JOBS: &str = "GPU_LEAK_EVERY_TEST";
 const FAILED: u8 = 101;
 
 /// Acts as cargo's runner: runs a program's tests and returns libtest's exit code.
-pub(crate) fn run(asked: &EveryTest) -> ExitResult<u8> {
-    let program = TestProgram::of(&asked.program);
+pub(crate) fn run(args: &EveryTest) -> ExitResult<u8> {
+    let program = TestProgram::of(&args.program);
     // A documentation test cannot list its tests. It would run instead.
     if program.path.file_name() == Some(OsStr::new("rust_out")) {
         return program.run_unwatched();

@@ -6,23 +6,18 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
-use std::process::{self, Child, Command, Output, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{self, Command, ExitStatus, Stdio};
 
 use gpu_leak_check::__command::{Contents, unheard_allocators};
 use gpu_leak_check::__inject::Settings;
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
 use gpu_leak_check::report::{Sink, headline};
+use tempfile::NamedTempFile;
 
 use super::test_reports::TestReports;
 use crate::exit::{ExitResult, Failure, code_of};
 use crate::launch;
 use crate::output::say;
-
-/// How long the output of a test is read after the end of its process.
-const REST_OF_OUTPUT: Duration = Duration::from_millis(500);
 
 /// A test program and its arguments, as cargo passes them to the runner.
 pub(super) struct TestProgram<'a> {
@@ -31,10 +26,10 @@ pub(super) struct TestProgram<'a> {
 }
 
 impl<'a> TestProgram<'a> {
-    pub(super) fn of(words: &'a [OsString]) -> Self {
+    pub(super) fn of(command_line: &'a [OsString]) -> Self {
         Self {
-            path: Path::new(&words[0]),
-            arguments: &words[1..],
+            path: Path::new(&command_line[0]),
+            arguments: &command_line[1..],
         }
     }
 
@@ -90,22 +85,22 @@ impl<'a> TestProgram<'a> {
     /// name of the target comes from the program's file in the package's `tests` directory.
     fn again(&self, test: &str) -> String {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
-        let mut words = String::from("cargo gpu-leak test --every-test");
+        let mut command = String::from("cargo gpu-leak test --every-test");
         if let Some(package) = variable("CARGO_PKG_NAME") {
-            words += &format!(" -p {package}");
+            command += &format!(" -p {package}");
             let manifest = variable("CARGO_MANIFEST_DIR");
             let target =
                 manifest.and_then(|it| target_in(&Path::new(&it).join("tests"), self.name()));
             if let Some(target) = target {
-                words += &format!(" --test {target}");
+                command += &format!(" --test {target}");
             }
         }
-        words += &format!(" -- --exact {test}");
+        command += &format!(" -- --exact {test}");
         let has = |word: &str| self.arguments.iter().any(|argument| argument == word);
         if has("--ignored") || has("--include-ignored") {
-            words += " --include-ignored";
+            command += " --include-ignored";
         }
-        words
+        command
     }
 
     /// Returns the name of the program without the hash that cargo adds to it.
@@ -120,20 +115,13 @@ impl<'a> TestProgram<'a> {
 
     /// Runs one test in its own process.
     pub(super) fn run(&self, test: &str, contents: Contents, reports: &TestReports) -> TestResult {
-        match self.run_watched(test, contents, reports) {
-            Ok((output, report)) => TestResult {
-                test: test.to_owned(),
-                passed: output.status.success(),
-                output: [output.stdout, output.stderr].concat(),
-                report,
-            },
-            Err(why) => TestResult {
-                test: test.to_owned(),
-                passed: false,
-                output: why.into_bytes(),
-                report: None,
-            },
-        }
+        let result = self.run_watched(test, contents, reports);
+        result.unwrap_or_else(|why| TestResult {
+            test: test.to_owned(),
+            passed: false,
+            output: why.into_bytes(),
+            report: None,
+        })
     }
 
     fn run_watched(
@@ -141,7 +129,7 @@ impl<'a> TestProgram<'a> {
         test: &str,
         contents: Contents,
         reports: &TestReports,
-    ) -> Result<(Output, Option<Report>), String> {
+    ) -> Result<TestResult, String> {
         let settings = Settings {
             name: Some(test.to_owned()),
             is_test: true,
@@ -149,90 +137,44 @@ impl<'a> TestProgram<'a> {
             again: Some(self.again(test)),
             ..Settings::default()
         };
-        let words: Vec<OsString> = [self.path.as_os_str()]
+        let command_line: Vec<OsString> = [self.path.as_os_str()]
             .into_iter()
             .chain(["--exact", test, "--include-ignored", "--test-threads=1"].map(OsStr::new))
             .chain(output_arguments(self.arguments))
             .map(OsStr::to_owned)
             .collect();
-        let captured = || {
-            let uncaptured = words
-                .iter()
-                .any(|word| word == "--nocapture" || word == "--no-capture");
-            match uncaptured {
-                true => Stdio::inherit(),
-                false => Stdio::piped(),
-            }
-        };
+        let is_uncaptured = |word: &OsString| word == "--nocapture" || word == "--no-capture";
         // The process inherits the variables that name the directory of the run.
-        let command = launch::watched(&words, &settings);
-        let mut command = command.map_err(|failure| failure.what)?;
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(captured())
-            .stderr(captured())
-            .spawn();
-        let child = child.map_err(|why| self.not_started(&why).what)?;
-        let number = child.id();
-        let output = output_of(child, || {
-            say(format_args!(
-                "note: {test} left a process that keeps the test's output open; the command does not \
-                 wait for that process"
-            ));
-        });
-        let output = output.map_err(|why| why.to_string())?;
-        Ok((output, reports.report_of(number, test)))
+        let command =
+            launch::watched(&command_line, &settings).map_err(|failure| failure.message)?;
+        let ended = run_to_end(command, !command_line.iter().any(is_uncaptured));
+        let (pid, status, output) =
+            ended.map_err(|why| format!("cannot run {}: {why}\n", self.path.display()))?;
+        Ok(TestResult {
+            test: test.to_owned(),
+            passed: status.success(),
+            output,
+            report: reports.report_of(pid, test),
+        })
     }
 }
 
-/// Waits for the end of `child` and returns its output. A process that `child` leaves running may
-/// keep the pipes open indefinitely. In that case, calls `is_open` and returns the output so far.
-fn output_of(mut child: Child, is_open: impl FnOnce()) -> io::Result<Output> {
-    let (sender, receiver) = mpsc::channel();
-    let stdout = child
-        .stdout
-        .take()
-        .map(|it| Box::new(it) as Box<dyn Read + Send>);
-    let stderr = child
-        .stderr
-        .take()
-        .map(|it| Box::new(it) as Box<dyn Read + Send>);
-    for (index, pipe) in [stdout, stderr].into_iter().enumerate() {
-        let Some(mut pipe) = pipe else { continue };
-        let sender = sender.clone();
-        thread::spawn(move || {
-            let mut buffer = [0; 8192];
-            loop {
-                match pipe.read(&mut buffer) {
-                    Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-                    Ok(0) | Err(_) => break,
-                    Ok(length) if sender.send((index, buffer[..length].to_vec())).is_err() => break,
-                    Ok(_) => {}
-                }
-            }
-        });
+/// Runs `command` to its end, and returns its process ID, its exit status and, if it is captured, its
+/// output.
+fn run_to_end(mut command: Command, is_captured: bool) -> io::Result<(u32, ExitStatus, Vec<u8>)> {
+    // Unlike a pipe, a file can be read to its end while a process that the test left running keeps
+    // it open.
+    let file = NamedTempFile::new()?;
+    let mut reader = file.reopen()?;
+    let file = file.into_file();
+    if is_captured {
+        command.stdout(file.try_clone()?).stderr(file);
     }
-    drop(sender);
+    let mut child = command.stdin(Stdio::null()).spawn()?;
     let status = child.wait()?;
-    let deadline = Instant::now() + REST_OF_OUTPUT;
-    let mut output = [Vec::new(), Vec::new()];
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match receiver.recv_timeout(left) {
-            Ok((index, bytes)) if !left.is_zero() => output[index].extend(bytes),
-            Err(RecvTimeoutError::Disconnected) => break,
-            Ok(_) | Err(RecvTimeoutError::Timeout) => {
-                is_open();
-                break;
-            }
-        }
-    }
-    let [stdout, stderr] = output;
-    Ok(Output {
-        status,
-        stdout,
-        stderr,
-    })
+    let mut output = Vec::new();
+    reader.read_to_end(&mut output)?;
+    Ok((child.id(), status, output))
 }
 
 /// Returns the integration test target in `directory` that cargo builds as `program`. In the

@@ -69,7 +69,7 @@ mod tests {
     use crate::render::sample;
 
     #[test]
-    fn a_reused_process_id_is_told_apart_by_the_test() {
+    fn processes_with_the_same_id_are_distinguished_by_their_tests() {
         let base = tempfile::tempdir().expect("a directory");
         let leave = |name: &str, status| {
             let header = Header {

@@ -95,14 +95,10 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
         (left.status.cmp(&right.status)).then_with(|| left.test.cmp(&right.test))
     });
     let test = |(number, (binary, report)): (usize, &(&str, &Report))| {
-        let is_detailed = number < MAX_DETAILED;
-        let plots = if is_detailed {
-            plots(report)
-        } else {
-            Vec::new()
-        };
-        let devices = report.devices.iter();
-        let devices = devices.filter(|it| is_detailed && !is_unchanged(it));
+        let detailed: Option<&Report> = (number < MAX_DETAILED).then_some(report);
+        let devices = detailed.iter().flat_map(|it| &it.devices);
+        let peaks = detailed.iter().flat_map(|it| &it.peaks);
+        let help = detailed.iter().flat_map(|it| help(it));
         let links = report.findings.iter().filter_map(|finding| {
             Some(Link {
                 to: *numbers.get(&ptr::from_ref(finding))?,
@@ -118,22 +114,16 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
             program: program(binary, report),
             reason: reason(report),
             findings: links.collect(),
-            plots,
-            devices: devices.map(device).collect(),
-            peaks: match is_detailed {
-                true => report.peaks.iter().map(peak_table).collect(),
-                false => Vec::new(),
-            },
+            plots: detailed.map(plots).unwrap_or_default(),
+            devices: devices.filter(|it| !is_unchanged(it)).map(device).collect(),
+            peaks: peaks.map(peak_table).collect(),
             graphs: (report.graphs.iter())
                 .map(|graph| escape::sentence(&graph.sentence()))
                 .collect(),
-            help: match is_detailed {
-                true => help(report).iter().map(|it| escape::sentence(it)).collect(),
-                false => Vec::new(),
-            },
+            help: help.map(|it| escape::sentence(&it)).collect(),
             notes: notes(report),
             again: report.again.as_deref().map(escape::sentence),
-            left_out: (!is_detailed).then(|| {
+            left_out: detailed.is_none().then(|| {
                 format!("The timeline and tables of this test are in the run file; the page shows them for at most {MAX_DETAILED} tests.")
             }),
         }

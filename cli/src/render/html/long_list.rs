@@ -124,5 +124,5 @@ pub(super) fn rest(
 
 /// Returns the error of a page that cannot be written.
 pub(super) fn not_written(why: impl std::fmt::Display) -> Failure {
-    Failure::unwritten("the page", why)
+    Failure::cannot_write("the page", why)
 }

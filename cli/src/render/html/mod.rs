@@ -59,7 +59,8 @@ struct Filter {
     tests: usize,
 }
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<String> {
+    let run = overview.run;
     // These lines do not contain the names of tests, which are listed below.
     let summary = overview.summary.other_lines();
     let counts = match overview.summary.is_empty() {
@@ -67,7 +68,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
         false => overview.summary.counts(),
     };
     let sources = Sources::below(&how.root);
-    let tests = checks::tests(overview.run, &overview.groups);
+    let tests = checks::tests(run, &overview.groups);
     let statuses = filters(overview, &tests);
     let entries = overview.groups.iter();
     let entries = entries.map(|group| entry(group, &sources)).collect();
@@ -85,19 +86,17 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
         style: STYLE,
         script: SCRIPT,
         version: env!("CARGO_PKG_VERSION"),
-        class: match () {
-            () if overview.has_findings() => "bad",
-            () if overview.finished == 0 || !overview.problems.is_empty() => "note",
-            () => "good",
+        class: if overview.has_findings() {
+            "bad"
+        } else if !overview.has_measured() || !run.problems.is_empty() {
+            "note"
+        } else {
+            "good"
         },
         counts,
-        environment: overview.run.environment(),
+        environment: run.environment(),
         summary,
-        problems: overview
-            .problems
-            .iter()
-            .map(|it| escape::sentence(it))
-            .collect(),
+        problems: run.problems.iter().map(|it| escape::sentence(it)).collect(),
         aborted: overview
             .aborted
             .iter()
@@ -109,7 +108,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
         rest,
         peaks: overview.peaks.iter().map(Peak::cells).collect(),
     };
-    page.render().map(String::into_bytes).map_err(not_written)
+    page.render().map_err(not_written)
 }
 
 /// Returns the form in which a content security policy names an allowed style or script.
@@ -141,7 +140,7 @@ mod tests {
 
     use std::path::PathBuf;
 
-    use super::Overview;
+    use super::{CheckStatus, Overview};
     use crate::render::{Rendering, sample};
     use crate::run::Run;
 
@@ -151,8 +150,7 @@ mod tests {
             root: root.into(),
             checkout: None,
         };
-        let page = super::render(&Overview::of(run), &how).expect("a page");
-        String::from_utf8(page).expect("text")
+        super::render(&Overview::of(run), &how).expect("a page")
     }
 
     #[test]
@@ -168,6 +166,21 @@ mod tests {
         assert!(!page.contains("line&#60;91&#62;"), "{page}");
         let callers = "<dt>called by</dt><dd>train::epoch (src/train.rs:61)</dd>";
         assert!(page.contains(callers), "{page}");
+    }
+
+    /// A run that measured nothing must not look like a run without leaks.
+    #[test]
+    fn only_a_measured_run_without_leaks_is_green() {
+        let summary = |statuses: &[CheckStatus]| {
+            let reports = statuses.iter().map(|status| sample::report("a", *status));
+            let page = render(&sample::run(reports.collect()), "/nowhere");
+            let (_, class) = page.split_once("class=\"summary ").expect("a summary");
+            class.split('"').next().map(str::to_owned)
+        };
+        let (clean, blind) = (CheckStatus::Clean, CheckStatus::NotMeasured);
+        assert_eq!(summary(&[clean, blind]).as_deref(), Some("good"));
+        assert_eq!(summary(&[blind]).as_deref(), Some("note"));
+        assert_eq!(summary(&[]).as_deref(), Some("note"));
     }
 
     #[test]

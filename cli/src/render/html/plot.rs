@@ -168,7 +168,7 @@ fn plot(
     let mut rows = Vec::new();
     for (run, span) in timeline.runs.iter().zip(&spans) {
         for course in run.curves.iter().filter(|course| shown(course)) {
-            dots.extend(highest(course).map(|call| Dot {
+            dots.extend(call_of_peak(course).map(|call| Dot {
                 style: style_of(course),
                 x: coordinate(span.x(call)),
                 y: coordinate(scale.y(course.peak)),
@@ -282,13 +282,12 @@ fn draw(curve: &mut Curve, course: &Course, span: &RunSpan, scale: &Scale) {
 }
 
 /// Returns the call at which a curve has its peak, or `None` if it never rises.
-fn highest(course: &Course) -> Option<u64> {
+fn call_of_peak(course: &Course) -> Option<u64> {
     if course.peak == course.start {
         return None;
     }
     let mut points = course.points.iter();
-    let highest = points.find(|point| point.2 >= course.peak)?;
-    Some(highest.0)
+    Some(points.find(|point| point.2 >= course.peak)?.0)
 }
 
 /// Returns marks for leaked memory, at the first and the last call of the judged run that allocated

@@ -1,6 +1,6 @@
 //! Training with burn leaves nothing on the GPU, and two planted leaks are found.
 //!
-//! cubecl does the work of all tests on one thread of its own. A check can tell which test caused
+//! cubecl does the work of all tests on its own thread. A check can tell which test caused
 //! the work only if the tests run one at a time, as `.cargo/config.toml` requires.
 
 use gpu_leak_check::gpu_leak_check;
@@ -57,11 +57,11 @@ fn assert_found(test: &str, bytes: u64) {
     let checked = support::run(&format!("planted::{test}"));
     let leaks = checked.leaks();
     let [leak] = leaks[..] else {
-        panic!("{} leaks\n{}", leaks.len(), checked.story);
+        panic!("{} leaks\n{}", leaks.len(), checked.output);
     };
     let what = (leak.layer, leak.resource, leak.bytes);
     let expected = (Layer::allocator("cubecl"), Some(Kind::Block), bytes);
-    assert_eq!(what, expected, "{}", checked.story);
+    assert_eq!(what, expected, "{}", checked.output);
 }
 
 #[test]

@@ -4,12 +4,12 @@
 #![expect(unsafe_code, reason = "reads CPython's C structures")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::transmute_copy;
 use std::path::Path;
 
 use super::frames::Types;
 use super::layout::{self, DebugOffsets, Layout};
 use super::memory::{Memory, ThroughKernel};
+use crate::symbols::{address, function};
 use crate::{Unsupported, Version};
 
 /// An interpreter whose frames can be read.
@@ -60,7 +60,10 @@ impl Interpreter {
         let (Some(this_thread), Some(is_finalizing)) = functions else {
             return Err(UNKNOWN);
         };
-        let object = |name| address(name).ok_or(UNKNOWN);
+        let object = |name| {
+            let address = address(name).ok_or(UNKNOWN);
+            address.map(|it| it.expose_provenance())
+        };
         let types = Types {
             code: object(c"PyCode_Type")?,
             string: object(c"PyUnicode_Type")?,
@@ -160,24 +163,6 @@ fn version() -> Option<Version> {
         minor: parts.next()?.parse().ok()?,
         full: full.to_owned(),
     })
-}
-
-/// Returns the exported function with this name.
-///
-/// # Safety
-///
-/// `F` is a function pointer of its type.
-unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: the caller guarantees the type, which has the size of a pointer.
-    address(name).map(|address| unsafe { transmute_copy::<usize, F>(&address) })
-}
-
-/// Returns the address of the exported symbol with this name.
-fn address(name: &CStr) -> Option<usize> {
-    // SAFETY: this only looks up a symbol.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    (!address.is_null()).then(|| address.expose_provenance())
 }
 
 #[cfg(test)]

@@ -54,8 +54,8 @@ impl PythonString {
 
     /// Returns the contents. This allocates.
     pub(super) fn read(&self, memory: &impl Memory) -> Option<String> {
-        let mut bytes = Vec::with_capacity(self.characters * self.width);
-        let length = bytes.capacity().min(self.characters * self.width);
+        let length = self.characters * self.width;
+        let mut bytes = Vec::with_capacity(length);
         memory.bytes(self.at, length, &mut |part| bytes.extend_from_slice(part))?;
         let character = |bytes: &[u8]| {
             let mut number = [0; 4];

@@ -7,7 +7,7 @@ use gpu_leak_check::report::escape;
 use serde::Serialize;
 
 use super::axes::RunSpan;
-use super::name_of;
+use super::{call_of_peak, name_of};
 
 /// The moments of a picture, as data for the script.
 #[derive(Debug)]
@@ -61,9 +61,8 @@ impl Moments {
             for course in it.curves.iter().filter(logged) {
                 if course.peak > highest {
                     highest = course.peak;
-                    let mut points = course.points.iter();
-                    let at = points.find(|point| point.2 >= course.peak);
-                    peak = before.saturating_add(at.map_or(0, |point| point.0.min(it.calls)));
+                    let call = call_of_peak(course).unwrap_or(0);
+                    peak = before.saturating_add(call.min(it.calls));
                 }
                 courses.push(Logged {
                     run,
