@@ -326,6 +326,7 @@ fn by_class(
     leaked
         .records
         .extend(in_last.iter().flat_map(|other| &other.kept[last].records));
+    leaked.records.sort_unstable();
     vec![leaked]
 }
 

@@ -43,7 +43,9 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
         let bound = BoundMemory::of(run);
         let is_own =
             |live: &&LiveRecord| is_own(live, run, is_cudas_own) && !bound.has(&live.record);
-        for live in run.live.iter().filter(is_own) {
+        let mut live: Vec<_> = run.live.iter().filter(is_own).collect();
+        live.sort_unstable_by_key(|live| live.record.sequence);
+        for live in live {
             let record = &live.record;
             let class = Class::of(record);
             let foreign = match &live.owner {

@@ -81,6 +81,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
         .iter()
         .flat_map(|group| group.kept_in_all().records)
         .collect();
+    grown.records.sort_unstable();
     grown.charged = vec![last.bytes];
     grown
 }

@@ -241,6 +241,30 @@ fn a_free_inside_a_leak_is_noted_with_its_distance() {
 }
 
 #[test]
+fn a_free_inside_a_leak_is_noted_even_if_its_call_site_differs_between_runs() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 64));
+    check.run(|run| _ = run.take(20, 64));
+    check.run(|run| {
+        for line in [40, 30] {
+            let record = run.take(line, 16);
+            let stack = run.caller(50).stack;
+            run.input.freed_inside.push(FreedInside {
+                record,
+                offset: 8,
+                stack,
+            });
+        }
+    });
+    let result = crate::judge::judge(&check.input);
+    assert_eq!(result.records, [[0, 2, 3]]);
+    let notes = &result.findings[0].notes;
+    let expected = "2 frees in app::step50 (src/app.rs:50) passed an address 8 bytes past the \
+                    start of the allocation";
+    assert!(notes.iter().any(|note| note == expected), "{notes:?}");
+}
+
+#[test]
 fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     let mut check = check();
     check.run(|run| {

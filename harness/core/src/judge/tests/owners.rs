@@ -307,6 +307,21 @@ fn creating_calls_are_counted_from_the_first_call_of_the_run() {
 }
 
 #[test]
+fn records_are_listed_in_the_order_of_their_creation() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 8), run.take(10, 8)));
+    // The input may contain live records in any order: a block whose address was reported again
+    // comes after all others.
+    check.input.runs[0].live.reverse();
+    check.reports(
+        "
+        leaked
+        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; when {first:1,last:2,of:2}; records [0, 1]
+    ",
+    );
+}
+
+#[test]
 fn activity_of_others_during_the_check_is_noted() {
     let mut check = check();
     check.run(|run| {
