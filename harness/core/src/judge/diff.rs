@@ -15,6 +15,7 @@ use super::names::NameTable;
 use crate::ledger::event::{ContextEnd, ContextUid, Space, ThreadNumber};
 use crate::ledger::{Anomaly, Kind, Layer, Record, StackId};
 use crate::report::{AllowedBy, Frame, Owner};
+use crate::units::total;
 
 /// The resources that the runs of a check left, separated by whether they are allowed to stay.
 #[derive(Debug, Default)]
@@ -265,7 +266,7 @@ impl<'a> Groups<'a> {
             }
             for (at, run) in self.runs.iter().enumerate() {
                 let counted = group.stacks.iter();
-                let counted: u64 = counted.filter_map(|it| run.allocations.get(it)).sum();
+                let counted = total(counted.filter_map(|it| run.allocations.get(it).copied()));
                 group.allocated[at] = counted.max(group.left[at].amount.count);
                 let live = group.stacks.iter().filter_map(|it| live[at].get(it));
                 group.live[at] = live.sum();

@@ -146,7 +146,8 @@ fn add_allocations(timeline: &mut Timeline, input: &CheckInput) {
             logged.truncate(kept);
             logged.sort_by_key(|life| life.allocated);
         }
-        course.lost = reading.lost + (reading.lifetimes.len() - logged.len()) as u64;
+        let dropped = (reading.lifetimes.len() - logged.len()) as u64;
+        course.lost = reading.lost.saturating_add(dropped);
         let logged = logged.iter().map(|life| {
             let line = *of_stack.entry(life.stack).or_insert_with(|| {
                 let line = input.names.site(life.stack, Kind::Linear).location();
