@@ -281,7 +281,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 reached.map(|budget| budget.reached).max()
             };
             let raised = Limit::ALL.iter().filter_map(|limit| {
-                largest(*limit).map(|reached| format!("{} = {}", limit.option(), literal(reached)))
+                largest(*limit).map(|reached| format!("{} = {}", limit.name(), literal(reached)))
             });
             format!(
                 "allocate less, or raise the budget: #[gpu_leak_check({})]",

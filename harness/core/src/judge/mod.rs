@@ -147,7 +147,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
             format!(
                 "{} was exceeded on {}, but this is not judged, because a free may have been \
                  missed",
-                Limit::MaxAllocated.option(),
+                Limit::MaxAllocated.name(),
                 it.finding.place
             )
         }));
