@@ -206,8 +206,8 @@ fn held_unseen(
 struct Groups<'a> {
     runs: &'a [RunInput],
     by_key: FxHashMap<GroupKey, Group>,
-    /// The run in which each record was first seen, which is the run that created it.
-    seen: FxHashMap<u64, usize>,
+    /// The sequence numbers of the records so far. A record that several runs left is counted once.
+    seen: FxHashSet<u64>,
 }
 
 impl<'a> Groups<'a> {
@@ -215,7 +215,7 @@ impl<'a> Groups<'a> {
         Self {
             runs,
             by_key: FxHashMap::default(),
-            seen: FxHashMap::default(),
+            seen: FxHashSet::default(),
         }
     }
 
@@ -223,7 +223,7 @@ impl<'a> Groups<'a> {
     fn add(&mut self, at: usize, key: GroupKey, record: &Record, foreign: Option<ThreadNumber>) {
         let created = creating_run(self.runs, record);
         let is_last = at + 1 == self.runs.len();
-        let is_new = self.seen.insert(record.sequence, at).is_none();
+        let is_new = self.seen.insert(record.sequence);
         let group = self.group(key);
         group.level[at].add(record.made.bytes);
         group.foreign_thread = group.foreign_thread.or(foreign);

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use super::finding::{Found, location, of_group};
 use super::group::{Class, Group};
 use super::input::CheckInput;
-use super::trend::{Followed, Trend};
-use super::usage::{Amount, gains_always};
+use super::trend::{Trend, TrendSubject};
+use super::usage::gains_always;
+use crate::ledger::Amount;
 use crate::report::FindingKind;
 
 /// The smallest number of rounds that can show growth.
@@ -112,7 +113,7 @@ pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
         .partition(|line| line.what.allocator.is_none());
     for line in sites.into_iter().chain(allocators) {
         let is_part =
-            |found: &Found| Followed::all_of(&found.finding).any(|what| what == line.what);
+            |found: &Found| TrendSubject::all_of(&found.finding).any(|what| what == line.what);
         let has_grown = |found: &Found| found.finding.kind == FindingKind::Grew;
         if found.iter().any(|found| is_part(found) && has_grown(found)) {
             continue;

@@ -170,7 +170,7 @@ fn no_body_runs_again_after_a_context_broke() {
 }
 
 #[test]
-fn a_check_that_is_switched_off_knows_nothing() {
+fn a_check_that_is_switched_off_has_no_result() {
     let mut check = check();
     check.run(|run| {
         run.take(10, 64);
@@ -283,7 +283,7 @@ fn memory_that_rises_with_each_snapshot_has_grown() {
 }
 
 #[test]
-fn a_recorded_check_is_judged_alike() {
+fn a_recorded_check_has_the_same_result() {
     let mut check = check();
     for _ in 0..2 {
         check.run(|run| {

@@ -154,7 +154,7 @@ fn a_free_that_is_probably_the_cause_of_a_leak_comes_before_it() {
 }
 
 #[test]
-fn an_unexplained_address_is_reported_with_what_the_call_frees() {
+fn an_unexplained_address_is_reported_with_the_kind_that_the_call_frees() {
     let context = ContextUid(1);
     let of = |kind| Space::Object {
         kind,

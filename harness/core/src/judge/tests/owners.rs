@@ -153,7 +153,7 @@ fn a_thread_outside_every_scope_is_named() {
 }
 
 #[test]
-fn what_other_tests_created_during_an_earlier_run_is_no_finding_of_a_run_alone() {
+fn a_run_alone_does_not_report_what_other_tests_created_during_an_earlier_run() {
     let mut check = check();
     let mut of_another = 0;
     check.run(|run| {
