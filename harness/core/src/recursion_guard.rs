@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_s_mark_is_not_another_s() {
+    fn a_guard_does_not_affect_other_threads() {
         let _mine = quiet();
         assert!(std::thread::spawn(|| try_quiet().is_some()).join().unwrap());
     }

@@ -1,7 +1,9 @@
-//! The synchronisation primitives of the ledger, the gate and the exclusion, all from `std`.
+//! The synchronisation primitives of the ledger, the gate, and the lock that keeps readings and
+//! destroy calls apart.
 //!
-//! The primitives are imported only here, so that `tests/interleavings` can compile the same files
-//! with the types of a model checker, which tries one interleaving of the threads after another.
+//! Code whose interleavings are tested imports its primitives from here, so that
+//! `tests/interleavings` can compile the same files with the types of a model checker, which tries
+//! one interleaving of the threads after another.
 
 pub use lock::{Lock, LockGuard};
 pub use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,7 +27,8 @@ mod lock {
 
     use super::{Condvar, Mutex, locked};
 
-    /// Unlocking is a plain store, whereas `std`'s lock needs a second atomic exchange.
+    /// A spin lock. Unlocking it is a plain store, whereas `std`'s lock needs a second atomic
+    /// exchange.
     ///
     /// `SPINS` is the number of turns for which a thread spins at first if it finds the lock taken.
     /// The higher the number, the more often the owner can take the lock again in the meantime,
@@ -44,8 +47,8 @@ mod lock {
             Self(SpinMutex::new(value))
         }
 
-        /// Locks even if a previous holder panicked, so code that changes more than one thing under
-        /// a lock must not panic in between.
+        /// Locks even if a previous holder panicked, so code that changes several fields under a
+        /// lock must not panic in between.
         #[inline]
         pub fn lock(&self) -> LockGuard<'_, T> {
             self.0.try_lock_weak().unwrap_or_else(|| self.wait())
@@ -89,8 +92,8 @@ mod lock {
     /// The shortest time that a sleep takes with the default timer slack.
     const NAP: Duration = Duration::from_micros(50);
 
-    /// Sleeps by waiting for a notification that never comes. In `thread::sleep`, the program could
-    /// cancel this thread, and Rust code cannot be unwound by a cancellation.
+    /// Sleeps by waiting for a notification that never comes. `thread::sleep` is a cancellation
+    /// point: there, `pthread_cancel` would unwind Rust frames, which is undefined behaviour.
     fn nap() {
         static NEVER: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
         let _ = NEVER.1.wait_timeout(locked(&NEVER.0), NAP);
@@ -106,7 +109,7 @@ mod lock {
         const ROUNDS: u64 = if cfg!(miri) { 100 } else { 10_000 };
 
         #[test]
-        fn threads_that_wait_lose_no_turn() {
+        fn waiting_threads_lose_no_update() {
             let total: Lock<_> = Lock::new(0_u64);
             thread::scope(|scope| {
                 for _ in 0..4 {

@@ -135,7 +135,7 @@ mod tests {
     const MIB: u64 = 1024 * KIB;
 
     #[test]
-    fn sizes_have_three_digits_and_bytes_all_of_theirs() {
+    fn bytes_are_exact_and_larger_units_have_three_digits() {
         for (bytes, text) in [
             (0, "0 B"),
             (1, "1 B"),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rounded_size_can_carry_the_exact_one() {
+    fn a_rounded_size_is_followed_by_the_exact_one() {
         assert_eq!(exact_size(MIB), "1.00 MiB");
         assert_eq!(exact_size(1_091_072), "1.04 MiB (1,091,072 B)");
         assert_eq!(exact_size(MIB + 1), "1.00 MiB (1,048,577 B)");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_carry_a_sign_unless_there_is_none() {
+    fn a_change_has_a_sign_unless_it_is_zero() {
         assert_eq!(size_change(64 * MIB, 65 * MIB), "+1.00 MiB");
         assert_eq!(size_change(64 * MIB + 1, 64 * MIB), "-1 B");
         assert_eq!(size_change(5, 5), "0 B");

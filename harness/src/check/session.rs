@@ -24,10 +24,9 @@ use crate::case::ShouldPanic;
 use crate::config::{self, CheckSettings, Mode, Policy};
 use crate::judge::suppressions::Date;
 use crate::judge::{
-    Amount, CheckInput, CheckResult, Facts, RunInput, Subject, Trend, held, judge,
-    needs_another_run,
+    CheckInput, CheckResult, Facts, RunInput, Subject, Trend, held, judge, needs_another_run,
 };
-use crate::ledger::{self, ScopeId};
+use crate::ledger::{self, Amount, ScopeId};
 use crate::report::check_report::{CheckStatus, FindingKind, Reason, Report};
 use crate::report::{Code, Sink, headline};
 

@@ -98,7 +98,7 @@ fn budgets(findings: &[&Finding]) -> String {
             "{} on {}, {} is {}",
             show(budget.reached),
             escape::name(&finding.place.to_string()),
-            budget.limit.option(),
+            budget.limit.name(),
             show(budget.allowed)
         ))
     };

@@ -276,7 +276,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             let raised = Limit::ALL.iter().filter_map(|limit| {
                 let of_limit = budgets.clone().filter(|budget| budget.limit == *limit);
                 let largest = of_limit.map(|budget| budget.reached).max()?;
-                Some(format!("{} = {}", limit.option(), literal(largest)))
+                Some(format!("{} = {}", limit.name(), literal(largest)))
             });
             format!(
                 "allocate less, or raise the budget: #[gpu_leak_check({})]",

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocator_is_known_by_its_function_its_file_or_its_library() {
+    fn an_allocator_is_recognised_by_its_function_its_file_or_its_library() {
         let function =
             "<cubecl_runtime::memory_management::memory_manage::MemoryManagement<S>>::reserve";
         assert_eq!(name(function, "", "train"), Some("cubecl"));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocator_among_the_user_s_sources_is_known_by_the_names_around_its_functions() {
+    fn an_allocator_among_the_user_s_sources_is_recognised_by_the_paths_of_its_functions() {
         for (function, known) in [
             ("tsl::BFCAllocator::Extend", "bfc"),
             (
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_only_passes_memory_on_is_no_allocator() {
+    fn code_that_only_forwards_allocations_is_not_an_allocator() {
         assert_eq!(
             name("rmm::mr::cuda_memory_resource::do_allocate", "", ""),
             None

@@ -26,8 +26,8 @@ pub struct KnownLibrary {
 /// The role of a library in a backtrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Part of every path to the device: the driver, the runtime and their tools.
-    Way,
+    /// The driver, the runtime or one of their tools: every library allocates through these.
+    Driver,
     /// A library from NVIDIA that allocates memory for itself.
     Nvidia,
     /// A library that is not from NVIDIA.
@@ -79,12 +79,12 @@ impl KnownLibrary {
 const LIBRARIES: &[KnownLibrary] = &[
     row(
         "CUDA driver",
-        Role::Way,
+        Role::Driver,
         &["cuda", "cudadebugger", "nvidia"],
         &[],
     ),
-    row("CUDA runtime", Role::Way, &["cudart"], &[]),
-    row("CUPTI", Role::Way, &["cupti"], &["cupti"]),
+    row("CUDA runtime", Role::Driver, &["cudart"], &[]),
+    row("CUPTI", Role::Driver, &["cupti"], &["cupti"]),
     // https://docs.nvidia.com/cuda/cublas/#cublasltdestroy
     row("cuBLASLt", Role::Nvidia, &["cublasLt"], &["cublasLt"]).keeps(
         "cuBLASLt keeps it until cublasLtDestroy: drop the handle before the test ends, or create \
@@ -234,7 +234,7 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
         .iter()
         .take_while(|frame| !matches!(frame.owner, Owner::User | Owner::Dependency))
         .filter_map(|frame| Some((frame, of_frame(frame)?)))
-        .filter(|(_, library)| library.role != Role::Way);
+        .filter(|(_, library)| library.role != Role::Driver);
     let inner: Vec<_> = inner.collect();
     let (_, first) = inner.first()?;
     let same = inner
@@ -273,7 +273,7 @@ mod tests {
     use super::{Frame, Library, Owner, library, of_file, of_function};
 
     #[test]
-    fn a_file_is_known_with_whatever_version_and_hash_it_carries() {
+    fn a_library_is_recognised_by_its_file_regardless_of_version_and_hash() {
         for (file, name) in [
             ("libcublas.so.13", "cuBLAS"),
             ("libcublas.so.13.0.0.19", "cuBLAS"),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_known_where_the_library_is_linked_in() {
+    fn a_statically_linked_library_is_recognised_by_its_functions() {
         let name = |function| of_function(function).map(|known| known.name);
         assert_eq!(name("cublasCreate_v2"), Some("cuBLAS"));
         assert_eq!(name("cublasLtCreate"), Some("cuBLASLt"));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_about_the_function_comes_before_what_the_library_keeps() {
+    fn a_fact_about_the_function_replaces_the_fact_about_the_library() {
         let known = |file, function| {
             let known = of_file(file).expect("a row").known(function);
             known.unwrap_or_default()
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_and_libraries_behind_the_user_s_code_hold_nothing() {
+    fn the_driver_and_libraries_that_call_the_user_s_code_own_nothing() {
         assert_eq!(of(&[DRIVER, USER]), None);
         let called_back = (Owner::Cuda, "libcublas.so.13", "cublasSgemm_v2");
         assert_eq!(of(&[DRIVER, USER, called_back, USER]), None);

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use crate::ledger::Kind;
 use crate::report::{Frame, Language, Owner, Site, bare_name};
 
-/// Returns the call site of a backtrace whose frames are known.
+/// Returns the call site of the backtrace with these frames.
 pub fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
     let library = libraries::library(&frames[machinery(&frames)..]);
     let frames = trimmed(frames);
@@ -90,13 +90,9 @@ pub fn as_written(function: &str) -> String {
 /// Whether this frame is the expansion's call to the body.
 fn is_expansion(frame: &Frame) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
-    path.rsplit_once("::").is_some_and(|(item, last)| {
-        last.starts_with('{')
-            && item
-                .rsplit("::")
-                .next()
-                .is_some_and(|item| item.starts_with(EXPANSION))
-    })
+    let mut parts = path.rsplit("::");
+    let is_closure = parts.next().is_some_and(|last| last.starts_with('{'));
+    is_closure && parts.next().is_some_and(|item| item.starts_with(EXPANSION))
 }
 
 /// Returns how many of the innermost frames belong to the capture of the backtrace.
@@ -139,13 +135,12 @@ fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
     if is_expansion(frame) {
         return true;
     }
+    let inside = inside.and_then(|inside| inside.function.as_deref());
     match frame.owner {
         Owner::Std | Owner::Harness => true,
         Owner::Native => match frame.function.as_deref() {
             // In a Rust program, this C function only calls std. In other programs, it is user code.
-            Some("main") => inside
-                .and_then(|inside| inside.function.as_deref())
-                .is_some_and(|inside| inside.contains("lang_start")),
+            Some("main") => inside.is_some_and(|inside| inside.contains("lang_start")),
             Some(function) => matches!(
                 function,
                 "start_thread"
@@ -161,9 +156,7 @@ fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
             // In a stripped program, start-up code can be recognised only by what it called.
             None => {
                 frame.is_of_a_system_library()
-                    || inside
-                        .and_then(|inside| inside.function.as_deref())
-                        .is_some_and(|inside| inside.starts_with("__libc_start_main"))
+                    || inside.is_some_and(|inside| inside.starts_with("__libc_start_main"))
             }
         },
         Owner::User | Owner::Dependency | Owner::Cuda => false,

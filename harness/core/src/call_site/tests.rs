@@ -34,7 +34,7 @@ fn bottom() -> Vec<Frame> {
 }
 
 #[test]
-fn a_callbacks_stack_begins_behind_cudas_libraries() {
+fn frames_of_the_capture_and_of_cuda_s_libraries_are_removed() {
     let mut frames = vec![
         Frame {
             file: Some("/registry/backtrace-0.3.77/src/backtrace/mod.rs".into()),
@@ -59,7 +59,7 @@ fn a_callbacks_stack_begins_behind_cudas_libraries() {
 }
 
 #[test]
-fn code_that_the_program_loads_on_purpose_is_the_program_s() {
+fn code_that_the_program_loads_explicitly_belongs_to_the_program() {
     let cuda = |module: &str, function: &str| Frame {
         function: (!function.is_empty()).then(|| function.into()),
         ..nameless(Owner::Cuda, module)
@@ -97,7 +97,7 @@ fn code_that_the_program_loads_on_purpose_is_the_program_s() {
 }
 
 #[test]
-fn an_observed_stack_begins_behind_observe() {
+fn the_stack_of_a_reported_allocation_begins_at_the_caller_of_observe() {
     let mut frames = vec![
         frame(Owner::Harness, "gpu_leak_check::capture::unwind::stack"),
         frame(Owner::Harness, "gpu_leak_check::capture::observe::created"),
@@ -117,7 +117,7 @@ fn an_observed_stack_begins_behind_observe() {
 }
 
 #[test]
-fn the_harness_is_left_out_in_the_middle_too() {
+fn the_harness_s_frames_are_also_removed_between_the_program_s() {
     let mut frames = vec![
         frame(Owner::User, "train::step"),
         frame(Owner::Harness, "gpu_leak_check::check::Check::run"),
@@ -128,7 +128,7 @@ fn the_harness_is_left_out_in_the_middle_too() {
 }
 
 #[test]
-fn the_attributes_expansion_leaves_no_trace() {
+fn frames_of_the_attribute_s_expansion_are_removed() {
     let mut frames = vec![
         frame(
             Owner::User,
@@ -142,7 +142,7 @@ fn the_attributes_expansion_leaves_no_trace() {
 }
 
 #[test]
-fn a_c_programs_start_up_is_left_out() {
+fn start_up_code_of_a_c_program_is_removed() {
     let frames = [
         frame(Owner::Native, "make_tensor"),
         frame(Owner::Native, "main"),
@@ -154,7 +154,7 @@ fn a_c_programs_start_up_is_left_out() {
 }
 
 #[test]
-fn a_c_programs_main_that_calls_cuda_itself_is_the_user_s_function() {
+fn the_main_function_of_a_c_program_is_the_user_s_code() {
     let wrapper = frame(Owner::Harness, "gpu_leak_check::api::cuda::heard::heard");
     let runtime = nameless(Owner::Cuda, "libcudart.so.13");
     let start = ["main", "__libc_start_call_main", "_start"];
@@ -176,7 +176,7 @@ fn a_c_programs_main_that_calls_cuda_itself_is_the_user_s_function() {
 }
 
 #[test]
-fn the_users_line_is_the_innermost_of_their_files() {
+fn the_user_s_line_is_the_innermost_in_a_file_of_the_user() {
     let frames = [
         nameless(Owner::Native, "libtorch.so"),
         frame(Owner::Dependency, "tch::Tensor::zeros"),
@@ -187,7 +187,7 @@ fn the_users_line_is_the_innermost_of_their_files() {
 }
 
 #[test]
-fn without_files_the_line_is_the_innermost_outside_rust_and_cuda() {
+fn without_files_the_user_s_line_is_the_innermost_outside_std_and_cuda() {
     let mut frames = vec![
         frame(Owner::Std, "core::ops::function::FnOnce::call_once"),
         nameless(Owner::Cuda, "libcublas.so.13"),
@@ -200,7 +200,7 @@ fn without_files_the_line_is_the_innermost_outside_rust_and_cuda() {
 }
 
 #[test]
-fn a_fingerprint_outlives_lines_and_addresses() {
+fn a_fingerprint_does_not_depend_on_lines_and_addresses() {
     let mut frames = vec![
         frame(Owner::User, "train::step"),
         nameless(Owner::Native, "libtorch.so"),
@@ -213,7 +213,7 @@ fn a_fingerprint_outlives_lines_and_addresses() {
 }
 
 #[test]
-fn a_fingerprint_outlives_inlining_and_rusts_releases() {
+fn a_fingerprint_does_not_depend_on_inlining_and_std() {
     let plain = ["train::Device::zeros", "train::epoch::{{closure}}"];
     let inlined = ["zeros<f32>", "{closure#0}"];
     let mut of = [plain, inlined].map(|names| {
@@ -231,7 +231,7 @@ fn a_fingerprint_outlives_inlining_and_rusts_releases() {
 }
 
 #[test]
-fn a_fingerprint_tells_kinds_and_functions_apart() {
+fn a_fingerprint_distinguishes_kinds_and_functions() {
     let of = |kind, names: &[&str]| {
         let frames: Vec<_> = names.iter().map(|name| frame(Owner::User, name)).collect();
         fingerprint(kind, &frames)
@@ -274,7 +274,7 @@ fn a_python_program_s_line_is_the_innermost_of_its_own_code() {
 }
 
 #[test]
-fn a_python_frame_s_fingerprint_is_of_its_module_and_function() {
+fn the_fingerprint_of_a_python_frame_contains_its_module_and_function() {
     let of = |file: &str, function: &str| {
         fingerprint(Kind::Linear, &[python(Owner::User, file, function)])
     };

@@ -17,15 +17,12 @@ use crate::units::{exact_size, quantity, total};
 pub(crate) fn by_the_code(diff: &Diff, input: &CheckInput) -> Vec<Found> {
     let all = diff.allowed.iter().filter_map(|(by, group)| {
         let kept = group.kept_in_all();
-        if kept.amount.is_zero() {
-            return None;
-        }
-        let run = group.first_run().unwrap_or(0);
-        let kept = match input.facts.rounds > 1 {
+        let run = group.first_run().filter(|_| !kept.amount.is_zero())?;
+        let shown = match input.facts.rounds > 1 {
             true => &kept,
-            false => [&group.left[run], &kept][usize::from(group.left[run].amount.is_zero())],
+            false => &group.left[run],
         };
-        let mut found = of_group(FindingKind::Allowed, group, kept, run, input);
+        let mut found = of_group(FindingKind::Allowed, group, shown, run, input);
         found.finding.allowed_by = Some(by.clone());
         Some(found)
     });
@@ -198,7 +195,7 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     let mut notes = Vec::new();
     for kinds in [STAYS, ONCE] {
         let sums = largest_sums(found, kinds);
-        found.retain(|it| !is_meant(it, kinds) || sums[&key(&it.finding)] > tolerance);
+        found.retain(|it| !is_about_bytes(it, kinds) || sums[&key(&it.finding)] > tolerance);
         for ((layer, place), bytes) in sums {
             let stayed = exact_size(bytes);
             if bytes <= tolerance {
@@ -222,7 +219,7 @@ fn largest_sums(found: &[Found], kinds: &[FindingKind]) -> BTreeMap<(Layer, Plac
     let mut largest: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
     for run in 0..runs.unwrap_or(0) {
         let mut of_run: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
-        for found in found.iter().filter(|it| is_meant(it, kinds)) {
+        for found in found.iter().filter(|it| is_about_bytes(it, kinds)) {
             let sum = of_run.entry(key(&found.finding)).or_default();
             *sum = sum.saturating_add(found.charged_in(run));
         }
@@ -234,8 +231,9 @@ fn largest_sums(found: &[Found], kinds: &[FindingKind]) -> BTreeMap<(Layer, Plac
     largest
 }
 
-/// Whether a finding has one of these kinds and is only about bytes.
-fn is_meant(found: &Found, kinds: &[FindingKind]) -> bool {
+/// Whether a finding has one of these kinds and is only about bytes, so that a tolerance can cover
+/// it.
+fn is_about_bytes(found: &Found, kinds: &[FindingKind]) -> bool {
     let finding = &found.finding;
     kinds.contains(&finding.kind) && finding.bytes != 0 && !found.includes_others
 }

@@ -10,8 +10,8 @@ use super::finding::{Found, confirmation, repeats};
 use super::input::{CheckInput, RunInput};
 use super::limits::UsageOverBudget;
 use super::peaks::{call, reusable, shares};
-use super::usage::{Amount, Usage};
-use crate::ledger::Kind;
+use super::usage::Usage;
+use crate::ledger::{Amount, Kind};
 use crate::report::{Budget, Finding, FindingKind, Limit, When};
 use crate::units::exact_size;
 
@@ -144,7 +144,7 @@ fn when(over: &UsageOverBudget, run: &RunInput) -> Option<When> {
 /// Returns a note about a limit that cannot apply because nothing was reported in its layer.
 pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let limits = &input.facts.budget;
-    let stated: Vec<&str> = limits.set().map(|(limit, _)| limit.option()).collect();
+    let stated: Vec<&str> = limits.set().map(|(limit, _)| limit.name()).collect();
     let layer = limits.layer;
     let usages = |usage: &Usage| usage.layers.iter().any(|usage| usage.name.layer() == layer);
     let is_bound = input

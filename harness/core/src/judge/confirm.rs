@@ -14,8 +14,8 @@ use std::sync::Arc;
 use super::finding::{Found, confirmation, location, of_group, repeats};
 use super::group::{Class, Group, Tally};
 use super::input::CheckInput;
-use super::usage::{Amount, gains_always};
-use crate::ledger::StackId;
+use super::usage::gains_always;
+use crate::ledger::{Amount, StackId};
 use crate::report::{Confirmation, FindingKind};
 use crate::units::{count, total};
 
@@ -51,7 +51,7 @@ pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
         let history = &histories[&group.key.class];
         if history.repeats_the_first() {
             found.extend(of_first_run(group, history, input));
-        } else if repeats(&kept_in) {
+        } else if is_confirmed(group) {
             found.extend(confirmed(group, history, &kept_in, input));
         } else if history.is_in_all_runs() && !group.kept_in_all().amount.is_zero() {
             found.extend(by_class(group, history, &kept_in, input));
@@ -76,6 +76,11 @@ pub(crate) fn until_shutdown(groups: &[Group], input: &CheckInput) -> Vec<Found>
 /// Returns, for each run, whether the run left something that is kept.
 fn kept_in(group: &Group) -> Vec<bool> {
     group.kept.iter().map(|it| !it.amount.is_zero()).collect()
+}
+
+/// Whether two runs, including the last, left something that is kept.
+fn is_confirmed(group: &Group) -> bool {
+    repeats(&kept_in(group))
 }
 
 fn has_deferred(group: &Group) -> bool {
@@ -155,7 +160,7 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
     }
     for history in histories.values_mut() {
         let runs = history.groups.first().map_or(0, |group| group.left.len());
-        let confirmed = history.groups.iter().filter(|it| repeats(&kept_in(it)));
+        let confirmed = history.groups.iter().filter(|it| is_confirmed(it));
         let steady = confirmed.map(|group| each_run(group).0.amount);
         let steady = steady.fold(Amount::default(), Amount::plus);
         let sum = |of: &dyn Fn(&Group) -> Amount| {
@@ -171,7 +176,7 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
             2 => sum(&|group| beyond_confirmed(group, 1)),
             _ => Amount::default(),
         };
-        let unconfirmed = |group: &Group, run: usize| match repeats(&kept_in(group)) {
+        let unconfirmed = |group: &Group, run: usize| match is_confirmed(group) {
             true => Amount::default(),
             false => group.level[run],
         };
@@ -188,7 +193,7 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
 /// confirmed to lose at this call site.
 fn beyond_confirmed(group: &Group, run: usize) -> Amount {
     let kept = group.kept[run].amount;
-    match repeats(&kept_in(group)) {
+    match is_confirmed(group) {
         true => kept.minus(each_run(group).0.amount),
         false => kept,
     }
@@ -227,7 +232,7 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     let last = group.kept.len() - 1;
     let mut leaked = of_group(FindingKind::Leaked, group, first, 0, input);
     let (own, all) = (group.kept[last].amount, class.left[last]);
-    let shown = [own, all][usize::from(own.is_zero())];
+    let shown = if own.is_zero() { all } else { own };
     leaked.finding.confirmed = confirmation(&vec![true; last + 1], shown);
     // If a later run left more than the first run, the excess is charged to only one group.
     let of_first = |other: &&&Group| !other.kept[0].amount.is_zero();
@@ -285,10 +290,7 @@ fn by_class(
     input: &CheckInput,
 ) -> Vec<Found> {
     let last = kept_in.len() - 1;
-    let others = class
-        .groups
-        .iter()
-        .filter(|group| !repeats(&self::kept_in(group)));
+    let others = class.groups.iter().filter(|group| !is_confirmed(group));
     let earliest = others
         .clone()
         .filter_map(|group| group.kept.iter().position(|it| !it.amount.is_zero()))
@@ -298,9 +300,8 @@ fn by_class(
         return Vec::new();
     };
     let mut leaked = of_group(FindingKind::Leaked, group, &group.kept[run], run, input);
-    let in_last: Vec<&&Group> = (class.groups.iter())
-        .filter(|other| !other.kept[last].amount.is_zero() && !repeats(&self::kept_in(other)))
-        .collect();
+    let in_last = others.clone();
+    let in_last = in_last.filter(|other| !other.kept[last].amount.is_zero());
     let sum = class.residual[last];
     leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
     // The leak of another run is charged only once, even if this run left something at several call
@@ -315,7 +316,7 @@ fn by_class(
     };
     leaked.charged = (0..kept_in.len()).map(left_in).collect();
     leaked.charged[run] = leaked.finding.bytes;
-    let elsewhere = in_last.iter().filter(|other| other.key != group.key);
+    let elsewhere = in_last.clone().filter(|other| other.key != group.key);
     if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
         leaked.finding.notes.push(format!(
             "each run left resources at a different call site; the last run left {}, mostly at {}",
@@ -325,7 +326,8 @@ fn by_class(
     }
     leaked
         .records
-        .extend(in_last.iter().flat_map(|other| &other.kept[last].records));
+        .extend(in_last.flat_map(|other| &other.kept[last].records));
+    leaked.records.sort_unstable();
     vec![leaked]
 }
 

@@ -15,6 +15,7 @@ use super::names::NameTable;
 use crate::ledger::event::{ContextEnd, ContextUid, Space, ThreadNumber};
 use crate::ledger::{Anomaly, Kind, Layer, Record, StackId};
 use crate::report::{AllowedBy, Frame, Owner};
+use crate::units::total;
 
 /// The resources that the runs of a check left, separated by whether they are allowed to stay.
 #[derive(Debug, Default)]
@@ -43,7 +44,9 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
         let bound = BoundMemory::of(run);
         let is_own =
             |live: &&LiveRecord| is_own(live, run, is_cudas_own) && !bound.has(&live.record);
-        for live in run.live.iter().filter(is_own) {
+        let mut live: Vec<_> = run.live.iter().filter(is_own).collect();
+        live.sort_unstable_by_key(|live| live.record.sequence);
+        for live in live {
             let record = &live.record;
             let class = Class::of(record);
             let foreign = match &live.owner {
@@ -203,8 +206,8 @@ fn held_unseen(
 struct Groups<'a> {
     runs: &'a [RunInput],
     by_key: FxHashMap<GroupKey, Group>,
-    /// The run in which each record was first seen, which is the run that created it.
-    seen: FxHashMap<u64, usize>,
+    /// The sequence numbers of the records so far. A record that several runs left is counted once.
+    seen: FxHashSet<u64>,
 }
 
 impl<'a> Groups<'a> {
@@ -212,7 +215,7 @@ impl<'a> Groups<'a> {
         Self {
             runs,
             by_key: FxHashMap::default(),
-            seen: FxHashMap::default(),
+            seen: FxHashSet::default(),
         }
     }
 
@@ -220,7 +223,7 @@ impl<'a> Groups<'a> {
     fn add(&mut self, at: usize, key: GroupKey, record: &Record, foreign: Option<ThreadNumber>) {
         let created = creating_run(self.runs, record);
         let is_last = at + 1 == self.runs.len();
-        let is_new = self.seen.insert(record.sequence, at).is_none();
+        let is_new = self.seen.insert(record.sequence);
         let group = self.group(key);
         group.level[at].add(record.made.bytes);
         group.foreign_thread = group.foreign_thread.or(foreign);
@@ -263,7 +266,7 @@ impl<'a> Groups<'a> {
             }
             for (at, run) in self.runs.iter().enumerate() {
                 let counted = group.stacks.iter();
-                let counted: u64 = counted.filter_map(|it| run.allocations.get(it)).sum();
+                let counted = total(counted.filter_map(|it| run.allocations.get(it).copied()));
                 group.allocated[at] = counted.max(group.left[at].amount.count);
                 let live = group.stacks.iter().filter_map(|it| live[at].get(it));
                 group.live[at] = live.sum();

@@ -3,9 +3,8 @@
 
 use super::group::Tally;
 use super::input::CheckInput;
-use super::usage::Amount;
 use crate::ledger::event::CuResult;
-use crate::ledger::{Anomaly, Kind, StackId};
+use crate::ledger::{Amount, Anomaly, Kind, StackId};
 use crate::units;
 
 /// How many failed calls are reported individually.

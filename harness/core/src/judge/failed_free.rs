@@ -15,9 +15,8 @@ use super::group::{Class, Tally};
 use super::input::{CheckInput, Freed, RunInput};
 use super::names::NameTable;
 use super::passages::passage;
-use super::usage::Amount;
 use crate::ledger::event::{Key, Space};
-use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
+use crate::ledger::{Amount, Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedFree, Finding, FindingKind, PassageKind, Site, verbs};
 use crate::units::{quantity, total};
 
@@ -247,7 +246,7 @@ fn free_of(space: Space) -> Option<&'static str> {
     }
 }
 
-/// Returns, for example, `4,096 bytes of linear memory` or `an event`.
+/// Returns, for example, `4.00 KiB of linear memory` or `1 event`.
 fn described(record: &Record) -> String {
     let made = &record.made;
     match made.kind.is_handle() {

@@ -7,9 +7,8 @@ use super::broken_context;
 use super::group::{Group, Tally};
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
-use super::usage::Amount;
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Holding, Kind, Layer, Place};
+use crate::ledger::{Amount, Holding, Kind, Layer, Place};
 use crate::report::{Confirmation, Ended, Finding, FindingKind, Site, When};
 use crate::units::quantity;
 

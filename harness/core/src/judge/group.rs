@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::usage::Amount;
 use crate::ledger::event::{ContextEnd, ThreadNumber};
-use crate::ledger::{Kind, Layer, Place, Record, StackId};
+use crate::ledger::{Amount, Kind, Layer, Place, Record, StackId};
 
 /// The key by which records are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use super::finding::{Found, location, of_group};
 use super::group::{Class, Group};
 use super::input::CheckInput;
-use super::trend::{Followed, Trend};
-use super::usage::{Amount, gains_always};
+use super::trend::{Trend, TrendSubject};
+use super::usage::gains_always;
+use crate::ledger::Amount;
 use crate::report::FindingKind;
 
 /// The smallest number of rounds that can show growth.
@@ -81,6 +82,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
         .iter()
         .flat_map(|group| group.kept_in_all().records)
         .collect();
+    grown.records.sort_unstable();
     grown.charged = vec![last.bytes];
     grown
 }
@@ -111,7 +113,7 @@ pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
         .partition(|line| line.what.allocator.is_none());
     for line in sites.into_iter().chain(allocators) {
         let is_part =
-            |found: &Found| Followed::all_of(&found.finding).any(|what| what == line.what);
+            |found: &Found| TrendSubject::all_of(&found.finding).any(|what| what == line.what);
         let has_grown = |found: &Found| found.finding.kind == FindingKind::Grew;
         if found.iter().any(|found| is_part(found) && has_grown(found)) {
             continue;

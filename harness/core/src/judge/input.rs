@@ -13,10 +13,10 @@ use super::pairs;
 use super::segments::SegmentMap;
 use super::suppressions::{Date, Suppression};
 use super::trend::Trend;
-use super::usage::{Amount, LayerName, LayerUsage, Usage};
+use super::usage::{LayerName, LayerUsage, Usage};
 use crate::ledger::event::{CuResult, Key, ThreadNumber};
 use crate::ledger::{
-    Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, StackId,
+    Amount, Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, StackId,
 };
 use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
 use crate::units::total;

@@ -56,21 +56,21 @@ pub struct UsageOverBudget {
 impl Limits {
     /// Returns the layer that must be metered, if any.
     pub fn metered(&self) -> Option<Layer> {
-        let mut metered = self.set().filter(|(limit, _)| *limit != Limit::MaxReserved);
-        metered.next().map(|_| self.layer)
+        let is_metered = self.set().any(|(limit, _)| limit != Limit::MaxReserved);
+        is_metered.then_some(self.layer)
     }
 
     /// Returns every limit that a run exceeded. `readings` are those of the run's scope, `before`
-    /// is the usage before the run, and `at_most` contains the highest reserves.
+    /// is the usage before the run, and `highest` contains the highest reserves.
     pub fn exceeded(
         &self,
         readings: Vec<MeterReading>,
         before: &Usage,
-        at_most: &Usage,
+        highest: &Usage,
     ) -> Vec<UsageOverBudget> {
         let on_devices = readings.into_iter().filter(|it| it.place != Place::HOST);
         let metered = on_devices.flat_map(|reading| self.metered_figures(reading));
-        let reserves = at_most.layers.iter();
+        let reserves = highest.layers.iter();
         let reserves = reserves.filter_map(|usage| self.reserve_figure(usage, before));
         let over = metered.chain(reserves).filter_map(|figure| {
             let is_exceeded = |it: &(Limit, u64)| it.0 == figure.limit && figure.reached > it.1;
@@ -120,8 +120,8 @@ impl Limits {
 
     /// Returns by how much the reserve of `usage` rose, if it belongs to the layer of these limits.
     fn reserve_figure(&self, usage: &LayerUsage, before: &Usage) -> Option<UsageOverBudget> {
-        let is_meant = usage.name.layer() == self.layer;
-        let reserved = usage.reserved.filter(|_| is_meant)?;
+        let is_of_layer = usage.name.layer() == self.layer;
+        let reserved = usage.reserved.filter(|_| is_of_layer)?;
         let was = before.layer(&usage.name, usage.place);
         let was = was.and_then(|usage| usage.reserved).unwrap_or(0);
         let risen = reserved.saturating_sub(was);
@@ -146,7 +146,7 @@ mod tests {
     use crate::judge::{LayerName, LayerUsage, Usage};
     use crate::ledger::{InTurn, SiteUsage, StackId};
 
-    fn taken(place: Place, made: u64, peak: u64) -> MeterReading {
+    fn reading(place: Place, made: u64, peak: u64) -> MeterReading {
         MeterReading {
             place,
             layer: Layer::DRIVER,
@@ -162,8 +162,8 @@ mod tests {
         }
     }
 
-    fn passed(limits: Limits, taken: Vec<MeterReading>) -> Vec<(Limit, u64)> {
-        let over = limits.exceeded(taken, &Usage::default(), &Usage::default());
+    fn exceeded(limits: Limits, readings: Vec<MeterReading>) -> Vec<(Limit, u64)> {
+        let over = limits.exceeded(readings, &Usage::default(), &Usage::default());
         over.iter().map(|over| (over.limit, over.reached)).collect()
     }
 
@@ -175,29 +175,29 @@ mod tests {
             ..Limits::default()
         };
         let device = Place::cuda;
-        assert_eq!(passed(limits, vec![taken(device(0), 2, 100)]), []);
+        assert_eq!(exceeded(limits, vec![reading(device(0), 2, 100)]), []);
         assert_eq!(
-            passed(
+            exceeded(
                 limits,
-                vec![taken(device(0), 2, 60), taken(device(1), 2, 60)]
+                vec![reading(device(0), 2, 60), reading(device(1), 2, 60)]
             ),
             []
         );
         assert_eq!(
-            passed(limits, vec![taken(device(0), 3, 101)]),
+            exceeded(limits, vec![reading(device(0), 3, 101)]),
             [(Limit::MaxAllocated, 101), (Limit::MaxAllocationCount, 3)]
         );
         let in_total = Limits {
             max_total_allocated: Some(1000),
             ..Limits::default()
         };
-        assert_eq!(passed(in_total, vec![taken(device(0), 2, 100)]), []);
+        assert_eq!(exceeded(in_total, vec![reading(device(0), 2, 100)]), []);
         assert_eq!(
-            passed(in_total, vec![taken(device(0), 2, 101)]),
+            exceeded(in_total, vec![reading(device(0), 2, 101)]),
             [(Limit::MaxTotalAllocated, 1010)]
         );
         assert_eq!(
-            passed(limits, vec![taken(Place::HOST, 9, 999)]),
+            exceeded(limits, vec![reading(Place::HOST, 9, 999)]),
             [],
             "no device"
         );
@@ -226,7 +226,7 @@ mod tests {
                 bytes: 60,
                 count: 2,
             }],
-            ..taken(Place::cuda(0), 3, 60)
+            ..reading(Place::cuda(0), 3, 60)
         };
         let limits = Limits {
             max_allocated: Some(1),

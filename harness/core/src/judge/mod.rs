@@ -53,11 +53,13 @@ pub use segments::{Segment, SegmentMap};
 pub use siblings::shown_up_to;
 pub use tables::device_tables;
 pub use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
-pub use usage::{Amount, ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage, rounding};
+pub use usage::{ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage, rounding};
 
-use self::diff::{diff, is_own};
+use self::diff::{Diff, diff, is_own};
+use self::finding::Found;
+use self::group::Group;
 use self::growth::FEWEST_ROUNDS;
-use crate::ledger::{Layer, StackId};
+use crate::ledger::{Amount, Layer, StackId};
 use crate::report::{CheckStatus, Code, Finding, Limit, PassageKind, Reason};
 
 /// The result of a check.
@@ -86,22 +88,9 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     let mut notes = notes(input);
     notes.extend(unbound.clone());
     let failed_frees = failed_free::findings(input, &mut diff);
-    let lost = input.was_partly_intercepted() && !input.facts.whole_program;
-    if lost {
-        // The frees of these resources may have been missed.
-        let unjudged = diff
-            .groups
-            .extract_if(.., |group| group.key.class.layer == Layer::DRIVER);
-        let unjudged = unjudged.map(|group| group.kept_in_all().amount);
-        let unjudged = unjudged.fold(Amount::default(), Amount::plus);
-        if !unjudged.is_zero() {
-            notes.push(format!(
-                "not judged, because a free may have been missed: {} of the driver",
-                unjudged.text("resource")
-            ));
-        }
-        diff.allowed
-            .retain(|(_, group)| group.key.class.layer != Layer::DRIVER);
+    let missed_frees = input.was_partly_intercepted() && !input.facts.whole_program;
+    if missed_frees {
+        notes.extend(remove_resources_of_driver(&mut diff));
     }
     let mut found = match input.facts.rounds > 1 {
         true => growth::findings(&diff.groups, input),
@@ -127,30 +116,15 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     found.extend(sums::findings(input));
     reserve::note_what_is_pinned(input, &mut found);
     let mut others = reserve::findings(input);
-    if lost {
-        for list in [&mut found, &mut others] {
-            list.retain(|found| found.finding.layer != Layer::DRIVER);
-        }
+    if missed_frees {
+        // A pool of the driver may hold more because of such a free.
+        others.retain(|found| found.finding.layer != Layer::DRIVER);
     }
     notes.extend(reserve::notes(input));
     others.extend(allowed::by_the_code(&diff, input));
     let mut budgets = budget::findings(input);
-    if lost {
-        // Missed frees make a peak too high, but they do not affect a sum of all allocations.
-        let is_peak = |finding: &Finding| {
-            let exceeded = finding.budget.as_ref();
-            finding.layer == Layer::DRIVER
-                && exceeded.is_some_and(|it| it.limit == Limit::MaxAllocated)
-        };
-        let unjudged = budgets.extract_if(.., |it| is_peak(&it.finding));
-        notes.extend(unjudged.map(|it| {
-            format!(
-                "{} was exceeded on {}, but this is not judged, because a free may have been \
-                 missed",
-                Limit::MaxAllocated.option(),
-                it.finding.place
-            )
-        }));
+    if missed_frees {
+        notes.extend(remove_peaks_of_driver(&mut budgets));
     }
     others.extend(budgets);
     others.extend(failed_frees);
@@ -197,6 +171,38 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         notes,
         unbound,
     }
+}
+
+/// Removes the driver's resources, whose frees may have been missed. Returns a note about them.
+fn remove_resources_of_driver(diff: &mut Diff) -> Option<String> {
+    let is_of_driver = |group: &Group| group.key.class.layer == Layer::DRIVER;
+    diff.allowed.retain(|(_, group)| !is_of_driver(group));
+    let removed = diff.groups.extract_if(.., |group| is_of_driver(group));
+    let amounts = removed.map(|group| group.kept_in_all().amount);
+    let sum = amounts.fold(Amount::default(), Amount::plus);
+    (!sum.is_zero()).then(|| {
+        format!(
+            "not judged, because a free may have been missed: {} of the driver",
+            sum.text("resource")
+        )
+    })
+}
+
+/// Removes the exceeded limits on the driver's peaks, and returns notes about them. Missed frees
+/// make a peak too high, but they do not affect a sum of all allocations.
+fn remove_peaks_of_driver(budgets: &mut Vec<Found>) -> impl Iterator<Item = String> {
+    let is_peak = |finding: &Finding| {
+        let exceeded = finding.budget.as_ref();
+        finding.layer == Layer::DRIVER && exceeded.is_some_and(|it| it.limit == Limit::MaxAllocated)
+    };
+    let removed = budgets.extract_if(.., move |it| is_peak(&it.finding));
+    removed.map(|it| {
+        format!(
+            "{} was exceeded on {}, but this is not judged, because a free may have been missed",
+            Limit::MaxAllocated.name(),
+            it.finding.place
+        )
+    })
 }
 
 /// Returns the resources that a program currently holds, as findings for its [`Trend`].
@@ -271,7 +277,7 @@ fn rose(run: &RunInput, is_counted: impl Fn(&LayerUsage) -> bool) -> bool {
 }
 
 /// Whether two runs differ in a way that only a third run can explain.
-fn is_undecided(input: &CheckInput, diff: &diff::Diff) -> bool {
+fn is_undecided(input: &CheckInput, diff: &Diff) -> bool {
     confirm::is_undecided(&diff.groups)
         || sums::is_undecided(input)
         || reserve::is_undecided(input)

@@ -71,11 +71,9 @@ impl NameTable {
 
     /// Returns the driver's name of an error.
     pub fn error(&self, error: CuResult) -> String {
-        let known = self.errors.get(&error).cloned();
-        known.unwrap_or_else(|| {
-            let sticky = sticky_error(error).map(str::to_owned);
-            sticky.unwrap_or_else(|| format!("CUresult {error}"))
-        })
+        let known = self.errors.get(&error).map(String::as_str);
+        let known = known.or_else(|| sticky_error(error));
+        known.map_or_else(|| format!("CUresult {error}"), str::to_owned)
     }
 
     /// Returns the name of a thread.

@@ -49,10 +49,10 @@ pub(super) fn of_leak(
         Some((at, end))
     });
     let mut common = common.peekable();
-    // The function that leads to both the allocation and the free calls another function on the way
-    // to the free. The called function may decide whether anything is freed.
-    let way = common.peek().and_then(|(_, end)| end.checked_sub(1));
-    let way = way.filter(|it| *it > 0).map(|it| ends[it]);
+    // The function that leads to both the allocation and the free may reach the free through another
+    // function, which may decide whether anything is freed.
+    let through = common.peek().and_then(|(_, end)| end.checked_sub(1));
+    let through = through.filter(|it| *it > 0).map(|it| ends[it]);
     let meeting = common.find(|(at, _)| is_telling(own[*at]));
     let mut passages = Vec::new();
     if let Some((begin, end)) = meeting {
@@ -69,11 +69,11 @@ pub(super) fn of_leak(
             it.frame.file == frame.file && lines.contains(&frame.line)
         })
     };
-    let way = way.filter(|it| !is_shown(it) && !it.is_of_test(test));
+    let through = through.filter(|it| !is_shown(it) && !it.is_of_test(test));
     let freed_in = ends.first().filter(|it| !is_shown(it));
-    let way = way.and_then(|it| passage(LedToFree, it, 0));
+    let through = through.and_then(|it| passage(LedToFree, it, 0));
     let freed_in = freed_in.and_then(|it| passage(Freed, it, 0));
-    passages.extend(way.into_iter().chain(freed_in));
+    passages.extend(through.into_iter().chain(freed_in));
     // Something that another function allocated after the leak may have replaced the leaked
     // resource.
     let is_later = |it: &FreedSite<'_>| {

@@ -64,7 +64,7 @@ pub fn graph_memory(input: &CheckInput) -> Vec<GraphMemory> {
 /// Returns which call of the run an event is, counted from 1, or 0 if the event was before the run.
 pub(super) fn call(run: &RunInput, event: u64) -> u64 {
     // A whole program has no earlier events.
-    (event + 1).saturating_sub(run.began.max(1))
+    event.saturating_add(1).saturating_sub(run.began.max(1))
 }
 
 /// Returns the number of calls of a run, or 0 if it is unknown.
@@ -121,9 +121,10 @@ fn share_of(site: &SiteUsage, run: &RunInput, is_peak: bool) -> Share {
 }
 
 fn add(sum: &mut Share, share: &Share) {
-    sum.count += share.count;
+    // The sums saturate, because a recording may contain any numbers.
+    sum.count = sum.count.saturating_add(share.count);
     sum.bytes = sum.bytes.saturating_add(share.bytes);
-    sum.earlier += share.earlier;
+    sum.earlier = sum.earlier.saturating_add(share.earlier);
     sum.when = match (sum.when, share.when) {
         (Some(one), Some(other)) => Some(When {
             first: one.first.min(other.first),
@@ -145,7 +146,7 @@ pub(super) fn reusable(in_turn: &[InTurn], names: &NameTable) -> Vec<Reusable> {
             count: 0,
             buffers: 0,
         });
-        line.count += it.count;
+        line.count = line.count.saturating_add(it.count);
         line.buffers += 1;
     }
     let mut lines: Vec<Reusable> = lines.into_values().collect();

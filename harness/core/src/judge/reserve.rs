@@ -45,8 +45,8 @@ fn lacks_confirmation(input: &CheckInput) -> bool {
 
 /// Returns notes about reserves that rose while other code in the process could have changed them.
 pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
-    let is_meant = |run: &RunInput| lacks_confirmation(input) || !is_alone(run);
-    let of_others = rises(input, is_meant);
+    let is_unjudged = |run: &RunInput| lacks_confirmation(input) || !is_alone(run);
+    let of_others = rises(input, is_unjudged);
     let note = |rise: &Rise| {
         format!(
             "{} more reserved by {} on {}: not judged, because something outside this check may \
@@ -79,19 +79,19 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     Some(found)
 }
 
-/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the judged
-/// runs for which `is_meant` holds.
-fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
+/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the runs for
+/// which `is_selected` holds.
+fn rises(input: &CheckInput, is_selected: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
     let runs: Vec<_> = input
         .judged_runs()
         .iter()
-        .filter(|it| is_meant(it))
+        .filter(|run| is_selected(run))
         .collect();
     let risen = |run: &RunInput, usage: &LayerUsage| match is_kept_by_broken(usage, run) {
         true => 0,
         false => risen(usage, run, input),
     };
-    Rise::all(&runs, |_, run, usage| {
+    Rise::all(&runs, |run, usage| {
         let bytes = risen(run, usage);
         let is_same =
             |it: &&LayerUsage| it.name.layer() == usage.name.layer() && it.place == usage.place;
@@ -240,12 +240,9 @@ fn is_kept_by_broken(usage: &LayerUsage, run: &RunInput) -> bool {
 /// Whether a pool of a broken context holds more than before, which proves nothing.
 pub(crate) fn is_kept_by_a_broken_context(input: &CheckInput) -> bool {
     input.runs.iter().any(|run| {
-        let kept = run
-            .end
-            .layers
-            .iter()
-            .filter(|usage| is_kept_by_broken(usage, run));
-        kept.into_iter().any(|usage| risen(usage, run, input) != 0)
+        let holds_more =
+            |usage: &LayerUsage| is_kept_by_broken(usage, run) && risen(usage, run, input) != 0;
+        run.end.layers.iter().any(holds_more)
     })
 }
 

@@ -7,8 +7,8 @@
 use super::finding::{Found, confirmation, of_sum, repeats};
 use super::growth::FEWEST_ROUNDS;
 use super::input::{CheckInput, RunInput};
-use super::usage::{Amount, LayerName, LayerUsage};
-use crate::ledger::Place;
+use super::usage::{LayerName, LayerUsage};
+use crate::ledger::{Amount, Place};
 use crate::report::FindingKind;
 use crate::units::total;
 
@@ -22,16 +22,16 @@ pub(crate) struct Rise {
 }
 
 impl Rise {
-    /// Returns every figure that rose in any of `runs`. `risen` says by how much a figure rose in
-    /// the run with this index.
+    /// Returns every figure that rose in any of `runs`. `risen` returns by how much a figure rose in
+    /// a run.
     pub(crate) fn all(
         runs: &[&RunInput],
-        risen: impl Fn(usize, &RunInput, &LayerUsage) -> u64,
+        risen: impl Fn(&RunInput, &LayerUsage) -> u64,
     ) -> Vec<Self> {
         let mut rises: Vec<Self> = Vec::new();
         for (at, run) in runs.iter().enumerate() {
             for usage in &run.end.layers {
-                let bytes = risen(at, run, usage);
+                let bytes = risen(run, usage);
                 let is_it = |rise: &Self| rise.name == usage.name && rise.place == usage.place;
                 if bytes != 0 {
                     let index = rises.iter().position(is_it).unwrap_or_else(|| {

@@ -89,7 +89,8 @@ fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<
             freed_here = it.freed.count.saturating_add(freed_here);
         }
         let at = shown_up_to(&finding.site, &it.at);
-        *places.entry((at.shown(test), from)).or_default() += it.freed.count;
+        let count = places.entry((at.shown(test), from)).or_default();
+        *count = it.freed.count.saturating_add(*count);
     }
     // A library may have reached the line in two ways from the same callers.
     finding.freed = finding.freed.max(freed_here);
@@ -155,7 +156,8 @@ fn companions<'a>(
             {
                 let at = shown_up_to(&finding.site, &one.at).shown(test);
                 let key = (created.shown(), at, one.freed.kind.name());
-                places.entry(key).or_insert((one.freed.kind, 0, one)).1 += one.freed.count;
+                let (_, count, _) = places.entry(key).or_insert((one.freed.kind, 0, one));
+                *count = one.freed.count.saturating_add(*count);
             }
         }
         if !places.is_empty() {

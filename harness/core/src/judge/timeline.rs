@@ -20,12 +20,12 @@ pub const SAMPLES_OF_A_ROUND: usize = 16;
 const MAX_RUNS: usize = 3;
 const ALLOCATIONS_OF_A_ROUND: usize = 256;
 
-/// Returns the timeline of one run. `reserved` is the reserve when the body had ended, if it was
-/// read, and `over` is the reserve at the end of the run.
+/// Returns the timeline of one run. `after_body` is the usage when the body had ended, of which only
+/// the reserves count, and `end` is the number of the event after the run.
 pub fn of_run(
     run: &RunInput,
-    reserved: &Usage,
-    over: u64,
+    after_body: &Usage,
+    end: u64,
     curves: Vec<ledger::Curve>,
 ) -> TimelineRun {
     let calls_until = |sequence: u64| sequence.saturating_sub(run.began);
@@ -48,7 +48,7 @@ pub fn of_run(
     let mut curves: Vec<_> = curves.into_iter().map(course_of).collect();
     let mut places: Vec<_> = curves.iter().map(|course| course.place).collect();
     places.dedup();
-    let later = [(run.ended, reserved), (over, &run.end)];
+    let later = [(run.ended, after_body), (end, &run.end)];
     let later = later.map(|(sequence, usage)| (calls_until(sequence), usage));
     curves.extend(reserves(&run.baseline, later, &places));
     // The curves are sorted by name, because the numbers of layers depend on the order in which the
@@ -61,7 +61,7 @@ pub fn of_run(
     TimelineRun {
         number: 0,
         purpose: RunPurpose::Judged,
-        calls: calls_until(over),
+        calls: calls_until(end),
         body: calls_until(run.ended),
         curves,
     }
@@ -146,7 +146,8 @@ fn add_allocations(timeline: &mut Timeline, input: &CheckInput) {
             logged.truncate(kept);
             logged.sort_by_key(|life| life.allocated);
         }
-        course.lost = reading.lost + (reading.lifetimes.len() - logged.len()) as u64;
+        let dropped = (reading.lifetimes.len() - logged.len()) as u64;
+        course.lost = reading.lost.saturating_add(dropped);
         let logged = logged.iter().map(|life| {
             let line = *of_stack.entry(life.stack).or_insert_with(|| {
                 let line = input.names.site(life.stack, Kind::Linear).location();
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_many_calls_is_a_range_and_then_what_it_ended_with() {
+    fn a_sample_of_many_calls_is_a_range_followed_by_its_last_value() {
         let sample = |at, until, least, most, last| Sample {
             at,
             until,

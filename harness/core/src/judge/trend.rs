@@ -5,9 +5,9 @@ use std::iter;
 
 use serde::{Deserialize, Serialize};
 
-use super::usage::{Amount, gains_always};
+use super::usage::gains_always;
 use crate::call_site::allocators;
-use crate::ledger::{Kind, Layer, Place};
+use crate::ledger::{Amount, Kind, Layer, Place};
 use crate::report::{Finding, FindingKind};
 
 /// The number of consecutive snapshots in which something must grow. A program that is still
@@ -19,13 +19,13 @@ pub const ENOUGH: usize = 5;
 pub struct Trend {
     /// How many snapshots were taken.
     pub taken: u64,
-    lines: Vec<Line>,
+    lines: Vec<TrendLine>,
 }
 
 /// A subject whose trend is followed, and its recent levels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Line {
-    pub(super) what: Followed,
+pub(super) struct TrendLine {
+    pub(super) what: TrendSubject,
     /// Its levels at the last snapshots, the oldest first.
     pub(super) levels: Vec<Amount>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Line {
 /// The subject of a trend: a call site, or all segments of a caching allocator, which may allocate
 /// its next segment from any call site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Followed {
+pub(super) struct TrendSubject {
     /// The allocator. `None` for a call site, which the other fields identify.
     pub(super) allocator: Option<String>,
     place: Place,
@@ -43,7 +43,7 @@ pub(super) struct Followed {
     location: String,
 }
 
-impl Followed {
+impl TrendSubject {
     /// Returns each subject that `finding` is part of.
     pub(super) fn all_of(finding: &Finding) -> impl Iterator<Item = Self> {
         let site = Self {
@@ -69,10 +69,10 @@ impl Followed {
 impl Trend {
     /// Adds the findings of another snapshot.
     pub fn add(&mut self, held: &[Finding]) {
-        let mut now: Vec<(Followed, Amount)> = Vec::new();
+        let mut now: Vec<(TrendSubject, Amount)> = Vec::new();
         for finding in held.iter().filter(|it| it.kind == FindingKind::Leaked) {
             let amount = finding.amount();
-            for what in Followed::all_of(finding) {
+            for what in TrendSubject::all_of(finding) {
                 match now.iter_mut().find(|(known, _)| *known == what) {
                     Some((_, sum)) => *sum = sum.plus(amount),
                     None => now.push((what, amount)),
@@ -88,15 +88,16 @@ impl Trend {
             }
             line.levels.push(level);
         }
-        self.lines.extend(now.into_iter().map(|(what, level)| Line {
-            what,
-            levels: vec![level],
-        }));
+        self.lines
+            .extend(now.into_iter().map(|(what, level)| TrendLine {
+                what,
+                levels: vec![level],
+            }));
     }
 
     /// Returns what grew in each of the last snapshots.
-    pub(super) fn growing(&self) -> impl Iterator<Item = &Line> {
-        let grows = |line: &&Line| line.levels.len() == ENOUGH && gains_always(&line.levels);
+    pub(super) fn growing(&self) -> impl Iterator<Item = &TrendLine> {
+        let grows = |line: &&TrendLine| line.levels.len() == ENOUGH && gains_always(&line.levels);
         self.lines.iter().filter(grows)
     }
 }

@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::ContextUid;
-use crate::ledger::{Counted, Layer, Place, PoolName};
+use crate::ledger::{Amount, Counted, Layer, Place, PoolName};
 use crate::units::total;
-
-pub use crate::ledger::Amount;
 
 /// The usage of each layer at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -41,12 +41,10 @@ pub(super) fn whole_device(
     part(Purpose::GraphReserve, change(held, holds));
     if was.context == is.context {
         let (was, is) = (was.limits, is.limits);
-        if was.stack != is.stack {
-            let threads = names.resident_threads.get(&place).copied().unwrap_or(0);
-            let threads = i64::try_from(threads).unwrap_or(0);
-            let grown = change(was.stack, is.stack).saturating_mul(threads);
-            part(Purpose::LocalMemory, grown);
-        }
+        let threads = names.resident_threads.get(&place).copied().unwrap_or(0);
+        let threads = i64::try_from(threads).unwrap_or(0);
+        let local = change(was.stack, is.stack).saturating_mul(threads);
+        part(Purpose::LocalMemory, local);
         part(Purpose::Printf, change(was.printf, is.printf));
         part(Purpose::Heap, change(was.heap, is.heap));
     }
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_s_local_memory_is_known_by_the_context_s_limit() {
+    fn local_memory_of_kernels_is_derived_from_the_limit_of_the_context() {
         // This was measured on an H200 for a kernel with a local array of 16 KiB.
         let grown = 4_055_040 * 1024;
         let mut is = whole(500 * MIB + grown);
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_was_not_read_at_both_moments_is_not_reported() {
+    fn a_device_that_was_not_read_at_both_times_is_not_reported() {
         let read = usage(whole(0), &[]);
         let (nothing, place) = (Usage::default(), Place::cuda(0));
         assert_eq!(whole_device(place, &nothing, &read, &names()), None);

@@ -108,8 +108,8 @@ struct AnomalyList {
 impl Anomalies {
     pub(super) fn push(&self, anomaly: Anomaly) {
         let AnomalyList { all, kept } = &mut *lock_quietly(&self.0);
-        let of_sort = (anomaly.caller().scope, mem::discriminant(&anomaly));
-        let kept = kept.entry(of_sort).or_default();
+        let scope_and_kind = (anomaly.caller().scope, mem::discriminant(&anomaly));
+        let kept = kept.entry(scope_and_kind).or_default();
         // Each record that ended with its context was live until then, and must be reported.
         if *kept < LIMIT || anomaly.ended().is_some() {
             *kept += 1;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_failures_of_a_test_hide_nothing_of_the_next_test() {
+    fn the_limit_of_one_scope_does_not_affect_another() {
         let anomalies = Anomalies::default();
         for _ in 0..LIMIT {
             anomalies.push(failed_creation(1));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_allocations_hide_no_failed_free() {
+    fn the_limit_of_one_kind_does_not_affect_another() {
         let anomalies = Anomalies::default();
         for _ in 0..=LIMIT {
             anomalies.push(failed_creation(1));

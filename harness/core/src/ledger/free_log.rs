@@ -94,7 +94,7 @@ impl FreeLog {
 
     /// Logs that an unknown address was freed.
     pub(super) fn freed_unknown(&self, free: UnknownFree) {
-        if self.clock.get().is_some() {
+        if self.is_on() {
             let mut log = lock_quietly(&self.log);
             if log.scopes.contains(&free.by.scope) && log.unknown.len() < MOST_UNKNOWN {
                 log.unknown.push(free);

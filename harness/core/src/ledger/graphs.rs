@@ -43,12 +43,13 @@ enum Node {
     Frees(u64),
 }
 
-/// The allocations of nodes, in order. A graph may have thousands of them, and free each one.
+/// The allocations of nodes. A graph may have thousands of them, and free each one, so finding the
+/// latest allocation at an address must be fast.
 #[derive(Clone, Debug, Default)]
 struct Allocations {
-    /// The allocations by address, and by their number among all allocations.
+    /// The allocations, by address and by the number of earlier allocations.
     made: BTreeMap<(u64, u64), Creation>,
-    /// The number of allocations so far.
+    /// The number of allocations so far, freed or not.
     count: u64,
 }
 
@@ -65,10 +66,13 @@ impl Allocations {
         latest.is_some_and(|latest| self.made.remove(&latest).is_some())
     }
 
-    fn in_order(&self) -> Vec<Creation> {
-        let mut made: Vec<_> = self.made.iter().collect();
-        made.sort_unstable_by_key(|((_, number), _)| *number);
-        made.into_iter().map(|(_, made)| *made).collect()
+    /// Adds the allocations of `later` after these.
+    fn append(&mut self, later: Self) {
+        let before = self.count;
+        let made = later.made.into_iter();
+        let made = made.map(|((address, number), made)| ((address, before + number), made));
+        self.made.extend(made);
+        self.count += later.count;
     }
 }
 
@@ -224,16 +228,13 @@ impl Graphs {
     /// Moves the nodes and the references of a capture or of a graph to `graph`.
     pub(super) fn moved(&mut self, from: &Key, graph: Key) {
         if let Some(moved) = self.all.remove(from) {
-            let graph = self.all.entry(graph).or_default();
-            for made in moved.allocations.in_order() {
-                graph.allocations.push(made);
+            for (object, count) in moved.objects {
+                self.retained(graph, object, count);
             }
+            let graph = self.all.entry(graph).or_default();
+            graph.allocations.append(moved.allocations);
             graph.frees.extend(moved.frees);
             graph.nodes.extend(moved.nodes);
-            for (object, count) in moved.objects {
-                let references = graph.objects.entry(object).or_default();
-                *references = references.saturating_add(count);
-            }
         }
     }
 }

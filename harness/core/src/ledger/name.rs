@@ -33,8 +33,8 @@ impl NameList {
         listed.map(|listed| &*listed.name)
     }
 
-    /// Returns the number of `name`, adding it if necessary. Returns `None` while this thread is
-    /// adding a name, or if there are more names than numbers.
+    /// Returns the number of `name`, adding it if necessary. Returns `None` if the list is full, or
+    /// if this thread is already adding a name.
     fn number(&self, name: &str) -> Option<u16> {
         let known = self.names().position(|known| known == name);
         let number = known.or_else(|| self.add(name))?;
@@ -48,8 +48,8 @@ impl NameList {
         }
 
         if ADDING.replace(true) {
-            // Without this, an allocator that is called to store the name would ask for the name
-            // again.
+            // Storing a name allocates memory, and the program's global allocator may ask for a name
+            // in turn.
             return None;
         }
         let _quiet = quiet();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn places_have_the_names_users_know() {
+    fn places_are_displayed_by_their_usual_names() {
         assert_eq!(Place::HOST.to_string(), "host");
         assert_eq!(Place::cuda(3).to_string(), "cuda:3");
         assert_eq!(Place::cuda(31).cuda_ordinal(), Some(31));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_names_as_are_asked_for() {
+    fn names_keep_their_numbers_as_the_list_grows() {
         let names = NameList::new();
         let all: Vec<String> = (0..500).map(|number| format!("name {number}")).collect();
         for (name, number) in all.iter().zip(0..) {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_its_name_in_a_file() {
+    fn a_pool_is_written_to_a_file_by_name() {
         for (pool, name) in [
             (PoolName::Graph, "graph pool"),
             (PoolName::Default, "pool 0"),

@@ -209,20 +209,15 @@ impl Physical {
     /// the event `began`. If a failed call has restored an older hold in the meantime, that hold is
     /// removed. Returns whether there was such a hold.
     pub(super) fn released_unknown(&mut self, key: &Key, began: u64) -> bool {
+        let value = key.value();
         let stale = if key.space == Space::PhysicalHandle {
-            let handle = self.handles.get(&key.value());
-            match handle {
-                Some(handle) if handle.since < began => self.release_began(key.value()),
-                _ => None,
-            }
+            let handle = self.handles.get(&value);
+            let is_stale = handle.is_some_and(|handle| handle.since < began);
+            is_stale.then(|| self.release_began(value)).flatten()
         } else {
-            match self.maps.get(&key.value()) {
-                Some(map) if map.since < began => {
-                    let bytes = map.end - key.value();
-                    self.unmap_began(key.value(), bytes).pop()
-                }
-                _ => None,
-            }
+            let map = self.maps.get(&value).filter(|map| map.since < began);
+            let bytes = map.map(|map| map.end - value);
+            bytes.and_then(|bytes| self.unmap_began(value, bytes).pop())
         };
         stale
             .map(|dropped| self.holds.commit(dropped.taken))

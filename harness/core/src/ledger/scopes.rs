@@ -84,14 +84,11 @@ impl OpenScopes {
     /// retained more often than released, with the difference.
     pub fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
         let mut sums = BTreeMap::<Place, i64>::new();
-        for (_, open) in lock_quietly(&self.0)
-            .iter()
-            .filter(|(scope, _)| wanted(**scope))
-        {
-            for (place, by) in &open.primaries {
-                let sum = sums.entry(*place).or_default();
-                *sum = sum.saturating_add(*by);
-            }
+        let open = lock_quietly(&self.0);
+        let wanted = open.iter().filter(|(scope, _)| wanted(**scope));
+        for (place, by) in wanted.flat_map(|(_, it)| &it.primaries) {
+            let sum = sums.entry(*place).or_default();
+            *sum = sum.saturating_add(*by);
         }
         let more = |(place, sum)| Some((place, u64::try_from(sum).ok().filter(|sum| *sum != 0)?));
         sums.into_iter().filter_map(more).collect()

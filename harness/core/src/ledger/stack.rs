@@ -23,19 +23,12 @@ thread_local! {
     /// lines again and again, from many threads at once. Without this cache, all of these threads
     /// would contend for the lock of the same shard. An entry is only a guess, so a reader compares
     /// the frames. Like everything else that a wrapper touches, the cache has no destructor.
-    static MET: [Cell<StackId>; MEMORY] = const { [const { Cell::new(StackId(0)) }; MEMORY] };
+    static RECENT: [Cell<StackId>; RECENT_LEN] =
+        const { [const { Cell::new(StackId(0)) }; RECENT_LEN] };
 }
 
 /// The size of this cache, a power of two.
-const MEMORY: usize = 64;
-
-fn known_to_this_thread(hash: u64) -> StackId {
-    MET.with(|met| met[(hash >> 32) as usize % MEMORY].get())
-}
-
-fn remember(hash: u64, id: StackId) {
-    MET.with(|met| met[(hash >> 32) as usize % MEMORY].set(id));
-}
+const RECENT_LEN: usize = 64;
 
 /// All distinct backtraces.
 #[derive(Debug)]
@@ -64,8 +57,8 @@ impl Stacks {
         if frames.is_empty() {
             return StackId::default();
         }
-        let number = self.look_up(frames, || self.add(frames));
-        number.unwrap_or_default()
+        self.look_up(frames, || self.add(frames))
+            .unwrap_or_default()
     }
 
     /// Returns the number of this backtrace if it has been interned.
@@ -80,9 +73,10 @@ impl Stacks {
             hasher.write_usize(*frame);
         }
         let hash = hasher.finish();
-        let known = known_to_this_thread(hash);
-        if known != StackId::default() && self.frames(known) == frames {
-            return Some(known);
+        let slot = (hash >> 32) as usize % RECENT_LEN;
+        let recent = RECENT.with(|recent| recent[slot].get());
+        if recent != StackId::default() && self.frames(recent) == frames {
+            return Some(recent);
         }
         let mut next = hash;
         let id = loop {
@@ -99,7 +93,7 @@ impl Stacks {
                 }
             }
         };
-        remember(hash, id);
+        RECENT.with(|recent| recent[slot].set(id));
         Some(id)
     }
 

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_notes_of_two_shards_are_one_curve() {
+    fn the_logs_of_two_shards_are_one_curve() {
         let mut figure = Figure {
             live: 100,
             ..Figure::default()
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_ends_at_what_is_live_whatever_the_order_of_events_at_once() {
+    fn a_curve_ends_at_the_current_value_even_if_events_were_applied_out_of_order() {
         let mut figure = Figure::default();
         figure.becomes(1, 2, 5);
         figure.becomes(0, 1, 15);

@@ -67,7 +67,7 @@ impl Finding {
     #[must_use]
     pub fn what(&self) -> String {
         if let Some(budget) = &self.budget {
-            return passed(budget, self);
+            return exceeded(budget, self);
         }
         let Some(kind) = self.resource else {
             if self.failed.is_some() {
@@ -150,8 +150,8 @@ const fn noun(kind: Option<Kind>) -> &'static str {
     }
 }
 
-/// Returns text such as `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`.
-fn passed(budget: &Budget, finding: &Finding) -> String {
+/// Returns text such as `1.50 MiB allocated at the peak, max_allocated is 1.00 MiB`.
+fn exceeded(budget: &Budget, finding: &Finding) -> String {
     let bytes = exact_size(budget.reached);
     let reached = match budget.limit {
         Limit::MaxAllocationCount => format!("{} made", quantity(budget.reached, "allocation")),
@@ -165,10 +165,11 @@ fn passed(budget: &Budget, finding: &Finding) -> String {
             exact_size(budget.allowed)
         }
     };
-    format!("{reached}, {} is {allowed}", budget.limit.option())
+    format!("{reached}, {} is {allowed}", budget.limit.name())
 }
 
-/// Returns the allocator whose reserve a finding is about: `pool 0`, `allocator:cubecl`.
+/// Returns the name of the allocator whose reserve a finding is about: `pool 0`,
+/// `allocator:cubecl`.
 fn allocator(finding: &Finding) -> String {
     match finding.pool {
         Some(pool) => pool.to_string(),

@@ -285,6 +285,23 @@ pub(crate) fn name(frame: &Frame) -> String {
     }
 }
 
+/// Whether this function is neither a closure nor a method.
+fn is_free_function(frame: &Frame) -> bool {
+    let parts: Vec<_> = segments(frame.function.as_deref().unwrap_or_default()).collect();
+    let (of, name) = match parts[..] {
+        [.., of, name] => (of, name),
+        [name] => ("", name),
+        [] => ("", ""),
+    };
+    let is_closure = name.ends_with('}') || bare_name(name) == CALL_OF_LAMBDA;
+    // A C++ constructor or destructor has the name of its type, which may be in lower case.
+    let is_rust = (frame.file.as_deref()).is_some_and(|file| file.ends_with(".rs"));
+    let is_constructor =
+        !is_rust && !of.is_empty() && bare_name(of) == bare_name(name.trim_start_matches('~'));
+    let is_method = of.starts_with(char::is_uppercase) || of.ends_with('>') || is_constructor;
+    !is_closure && !is_method
+}
+
 /// Returns `cudarc-0.19.10/src/lib.rs` for a file in cargo's registry, whose directory is
 /// irrelevant.
 fn without_registry(file: &str) -> &str {
@@ -309,24 +326,10 @@ impl Site {
     #[must_use]
     pub fn outside_wrapper(&self) -> Self {
         let mut site = self.clone();
-        let name = self.user_frame().and_then(|it| it.function.as_deref());
-        let parts: Vec<_> = segments(name.unwrap_or_default()).collect();
-        let (of, name) = match parts[..] {
-            [.., of, name] => (of, name),
-            [name] => ("", name),
-            [] => ("", ""),
-        };
-        let is_closure = name.ends_with('}') || bare_name(name) == CALL_OF_LAMBDA;
-        // A C++ constructor or destructor has the name of its type, which may be in lower case.
-        let file = self.user_frame().and_then(|it| it.file.as_deref());
-        let is_rust = file.is_some_and(|file| file.ends_with(".rs"));
-        let is_constructor =
-            !is_rust && !of.is_empty() && bare_name(of) == bare_name(name.trim_start_matches('~'));
-        let is_method = of.starts_with(char::is_uppercase) || of.ends_with('>') || is_constructor;
-        let caller = self.caller_of_wrapper();
-        if let Some(caller) = caller.filter(|_| !is_method && !is_closure) {
-            let mut frames = self.frames.iter();
-            site.user = frames.position(|it| it == caller);
+        if self.user_frame().is_some_and(is_free_function)
+            && let Some(caller) = self.caller_of_wrapper()
+        {
+            site.user = self.frames.iter().position(|it| it == caller);
         }
         site
     }
@@ -384,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn without_line_tables_the_functions_that_are_known_are_the_callers() {
+    fn without_line_tables_the_callers_are_the_functions_with_names() {
         let frame = |function: Option<&str>, owner| Frame {
             function: function.map(Into::into),
             owner,
@@ -409,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_function_of_rust_is_the_test() {
+    fn only_a_rust_function_can_be_the_test() {
         let frame = |file: Option<&str>, owner| Frame {
             function: Some("Trainer::train".into()),
             file: file.map(Into::into),
@@ -423,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_missed_only_in_the_program_itself() {
+    fn only_the_program_itself_can_lack_lines() {
         let frame = |module: &str, line| Frame {
             module: Some(module.into()),
             line,
@@ -473,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_of_cpp_are_no_wrappers() {
+    fn methods_of_cpp_are_not_wrappers() {
         for wrapper in [
             "take",
             "memory::take",

@@ -4,7 +4,7 @@
 macro_rules! named {
     (
         $(#[$meta:meta])*
-        pub enum $type:ident { $($(#[$doc:meta])* $value:ident = $name:literal,)* }
+        pub enum $type:ident { $($(#[$doc:meta])* $value:ident = $name:expr,)* }
     ) => {
         $(#[$meta])*
         pub enum $type { $($(#[$doc])* $value,)* }

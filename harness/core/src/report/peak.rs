@@ -54,24 +54,15 @@ pub struct Share {
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => {
-        /// The kind of a limit.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-        #[serde(rename_all = "snake_case")]
-        pub enum Limit {
-            $($(#[$doc])* $limit,)*
-        }
-
-        impl Limit {
-            /// All limits.
-            pub const ALL: &[Self] = &[$(Self::$limit),*];
-
-            /// Returns the option that sets the limit.
-            #[must_use]
-            pub const fn option(self) -> &'static str {
-                match self {
-                    $(Self::$limit => stringify!($option),)*
-                }
+        named! {
+            /// The kind of a limit.
+            #[derive(
+                Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+            )]
+            #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+            #[serde(rename_all = "snake_case")]
+            pub enum Limit {
+                $($(#[$doc])* $limit = stringify!($option),)*
             }
         }
     };
@@ -211,8 +202,8 @@ impl Peak {
 }
 
 impl Share {
-    /// Returns when it was allocated, if that is known: `calls 3 to 97`, `call 4, 2 of them before
-    /// the check`, `before the check`.
+    /// Returns when it was allocated, if that is known: `calls 3 to 97`, `call 4, and 2 of the
+    /// allocations before the check`, `before the check`.
     #[must_use]
     pub fn allocated(&self) -> Option<String> {
         let calls = self

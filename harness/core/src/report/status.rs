@@ -110,8 +110,8 @@ impl CheckStatus {
         matches!(self, Self::Inconclusive | Self::NotMeasured)
     }
 
-    /// Returns the rank of this status: statuses that fail a test come first, then those of checks
-    /// that could not be judged, then the rest.
+    /// Returns the rank of this status: results that fail a test come first, then statuses of checks
+    /// without a result, then the rest.
     fn rank(self) -> (u8, Option<FindingKind>) {
         match self {
             Self::Unexpected => (0, None),

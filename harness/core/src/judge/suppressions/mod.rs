@@ -81,7 +81,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such kind. The message lists the kinds.
+    /// Returns a sentence that says why `word` or `text` is wrong.
     pub fn new(word: &str, text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err(format!("an empty `{word}` matches nothing"));
@@ -188,9 +188,14 @@ impl Suppression {
             && self.matches.matches(&finding.site)
     }
 
+    /// Returns the day on which the entry expired, if it has.
+    fn expired_on(&self, today: Date) -> Option<Date> {
+        self.until.filter(|until| *until < today)
+    }
+
     /// Returns a note if the entry has expired.
     fn expired(&self, today: Date) -> Option<String> {
-        let until = self.until.filter(|until| *until < today)?;
+        let until = self.expired_on(today)?;
         let owner = self.owner.as_ref();
         let ask = owner.map_or_else(String::new, |owner| format!("; ask {owner}"));
         Some(format!(
@@ -200,12 +205,11 @@ impl Suppression {
     }
 
     fn allows(&self, today: Date) -> AllowedBy {
-        let expired = self.until.filter(|until| *until < today);
         AllowedBy {
             stands_in: self.stands_in.clone(),
             reason: self.reason.clone(),
             owner: self.owner.clone(),
-            expired: expired.map(|until| until.to_string()),
+            expired: self.expired_on(today).map(|until| until.to_string()),
         }
     }
 }

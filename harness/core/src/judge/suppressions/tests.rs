@@ -98,7 +98,7 @@ fn no_more_than_the_number_in_the_entry_may_stay() {
 }
 
 #[test]
-fn an_entry_can_be_about_some_tests_only() {
+fn an_entry_can_apply_to_some_tests_only() {
     let of = |tests: &[&str]| Suppression {
         tests: tests.iter().map(|test| (*test).to_owned()).collect(),
         ..entry("fn", "*::step")
@@ -138,7 +138,7 @@ fn an_entry_of_another_kind_does_not_match() {
 }
 
 #[test]
-fn the_limit_is_inclusive_and_of_all_that_match_together() {
+fn the_limit_is_inclusive_and_applies_to_all_matching_findings_together() {
     let up_to = |bytes| Suppression {
         up_to: Some(bytes),
         ..entry("fn", "*")
@@ -155,7 +155,7 @@ fn the_limit_is_inclusive_and_of_all_that_match_together() {
 }
 
 #[test]
-fn the_first_matching_entry_counts_even_if_a_later_one_allows_more() {
+fn the_first_matching_entry_decides_even_if_a_later_one_allows_more() {
     let first = Suppression {
         up_to: Some(5),
         ..entry("fn", "train::optim::*")
@@ -225,7 +225,7 @@ fn a_failed_free_is_never_allowed() {
 }
 
 #[test]
-fn what_is_not_a_fingerprint_is_refused() {
+fn text_that_is_not_a_fingerprint_is_refused() {
     for text in [
         "1-*",
         "7-00",
@@ -257,7 +257,7 @@ fn a_finding_names_the_entry_whose_limits_it_exceeds() {
 }
 
 #[test]
-fn days_are_counted_over_leap_years() {
+fn dates_are_computed_across_leap_years() {
     for (days, date) in [
         (0, "1970-01-01"),
         (59, "1970-03-01"),
@@ -272,7 +272,7 @@ fn days_are_counted_over_leap_years() {
 }
 
 #[test]
-fn an_earlier_day_is_less() {
+fn an_earlier_date_is_less() {
     assert!(Date::new(2026, 1, 31) < Date::new(2026, 2, 1));
     assert!(Date::new(2025, 12, 31) < Date::new(2026, 1, 1));
 }
@@ -286,7 +286,7 @@ fn inlined(function: &str, file: &str) -> Frame {
 }
 
 #[test]
-fn an_inlined_function_is_known_by_its_name_and_its_file() {
+fn an_inlined_function_is_matched_by_its_name_and_its_file() {
     let step = inlined("step", "src/optim.rs");
     for pattern in [
         "train::optim::Adam::step",
@@ -314,7 +314,7 @@ fn an_inlined_function_is_known_by_its_name_and_its_file() {
 }
 
 #[test]
-fn a_function_with_its_path_is_known_by_that_alone() {
+fn a_function_with_a_path_is_matched_by_its_path_only() {
     let whole = inlined("train::nn::step", "src/optim.rs");
     assert!(!matches_inlined("train::optim::step", &whole));
     assert!(!matches_inlined(

@@ -170,7 +170,7 @@ fn no_body_runs_again_after_a_context_broke() {
 }
 
 #[test]
-fn a_check_that_is_switched_off_knows_nothing() {
+fn a_check_that_is_switched_off_has_no_result() {
     let mut check = check();
     check.run(|run| {
         run.take(10, 64);
@@ -283,7 +283,7 @@ fn memory_that_rises_with_each_snapshot_has_grown() {
 }
 
 #[test]
-fn a_recorded_check_is_judged_alike() {
+fn a_recorded_check_has_the_same_result() {
     let mut check = check();
     for _ in 0..2 {
         check.run(|run| {
@@ -301,4 +301,81 @@ fn a_recorded_check_is_judged_alike() {
     let before = format!("{:?}", crate::judge::judge(&check.input));
     let again = serde_json::from_str(&recorded).expect("the same data");
     assert_eq!(format!("{:?}", crate::judge::judge(&again)), before);
+}
+
+#[test]
+fn any_numbers_in_a_recording_are_judged() {
+    use crate::judge::{FreedAt, graph_memory, peaks, timeline};
+    use crate::ledger::{GraphUsage, InTurn, Lifetime, StackId};
+    let most = u64::MAX;
+    let mut check = check();
+    for _ in 0..2 {
+        check.run(|run| {
+            run.take(10, most);
+            run.make(11, |made| made.bytes = most);
+            run.caller(20);
+            let site = super::body::site(10, most, most, (most, most));
+            let in_turn = InTurn {
+                stack: StackId(10),
+                bytes: most,
+                count: most,
+            };
+            let mut reading = super::body::reading(most);
+            (reading.made, reading.peak_at, reading.lost) = (most, most, most);
+            reading.at_peak = vec![site, site];
+            reading.in_turn = vec![in_turn, in_turn];
+            let life = Lifetime {
+                stack: StackId(10),
+                bytes: most,
+                allocated: most,
+                freed: most,
+            };
+            reading.lifetimes = vec![life; 2];
+            run.input.over_budget = crate::judge::Limits {
+                max_allocated: Some(1),
+                max_allocation_count: Some(1),
+                ..crate::judge::Limits::default()
+            }
+            .exceeded(vec![reading.clone()], &run.input.baseline, &run.input.end);
+            run.input.peaks = vec![reading];
+            run.input.graphs = vec![GraphUsage {
+                place: Place::cuda(0),
+                bytes: most,
+                in_order: most,
+                sites: vec![site, site],
+            }];
+            run.input.freed_of_run = vec![
+                FreedAt {
+                    layer: Layer::DRIVER,
+                    kind: Kind::Linear,
+                    allocated: StackId(10),
+                    freed: StackId(20),
+                    count: most,
+                    events: Vec::new(),
+                };
+                2
+            ];
+        });
+    }
+    check.stack(11, &[frame(10)]);
+    for run in &mut check.input.runs {
+        for count in run.allocations.values_mut() {
+            *count = most;
+        }
+        run.timeline.curves = vec![crate::report::Course {
+            place: Place::cuda(0),
+            layer: "driver".to_owned(),
+            figure: crate::report::Figure::Allocated,
+            start: most,
+            peak: most,
+            points: Vec::new(),
+            allocations: Vec::new(),
+            lost: 0,
+        }];
+    }
+    let result = crate::judge::judge(&check.input);
+    assert!(result.status.is_failure());
+    assert_eq!(peaks(&check.input).len(), 1);
+    assert_eq!(graph_memory(&check.input).len(), 1);
+    assert!(timeline::of_check(&check.input).is_some());
 }

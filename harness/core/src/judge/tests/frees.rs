@@ -154,7 +154,7 @@ fn a_free_that_is_probably_the_cause_of_a_leak_comes_before_it() {
 }
 
 #[test]
-fn an_unexplained_address_is_reported_with_what_the_call_frees() {
+fn an_unexplained_address_is_reported_with_the_kind_that_the_call_frees() {
     let context = ContextUid(1);
     let of = |kind| Space::Object {
         kind,
@@ -238,6 +238,30 @@ fn a_free_inside_a_leak_is_noted_with_its_distance() {
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:frees-cache; allocated 1; bytes 64; each 64; notes [2 frees in app::step30 (src/app.rs:30) passed an address 8 bytes past the start of the allocation,1 free in app::step30 (src/app.rs:30) passed an address 16 bytes past the start of the allocation,1 free in app::step40 (src/app.rs:40) passed an address 8 bytes past the start of the allocation]; passages [{frame:{column:null,file:src/app.rs,function:app::step30,line:30,module:null,offset:null,owner:user},until:30,what:frees-inside},{frame:{column:null,file:src/app.rs,function:app::step40,line:40,module:null,offset:null,owner:user},until:40,what:frees-inside}]; when {first:1,last:1,of:2}; records [0]
     ",
     );
+}
+
+#[test]
+fn a_free_inside_a_leak_is_noted_even_if_its_call_site_differs_between_runs() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 64));
+    check.run(|run| _ = run.take(20, 64));
+    check.run(|run| {
+        for line in [40, 30] {
+            let record = run.take(line, 16);
+            let stack = run.caller(50).stack;
+            run.input.freed_inside.push(FreedInside {
+                record,
+                offset: 8,
+                stack,
+            });
+        }
+    });
+    let result = crate::judge::judge(&check.input);
+    assert_eq!(result.records, [[0, 2, 3]]);
+    let notes = &result.findings[0].notes;
+    let expected = "2 frees in app::step50 (src/app.rs:50) passed an address 8 bytes past the \
+                    start of the allocation";
+    assert!(notes.iter().any(|note| note == expected), "{notes:?}");
 }
 
 #[test]

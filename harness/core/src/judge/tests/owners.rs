@@ -153,7 +153,7 @@ fn a_thread_outside_every_scope_is_named() {
 }
 
 #[test]
-fn what_other_tests_created_during_an_earlier_run_is_no_finding_of_a_run_alone() {
+fn a_run_alone_does_not_report_what_other_tests_created_during_an_earlier_run() {
     let mut check = check();
     let mut of_another = 0;
     check.run(|run| {
@@ -302,6 +302,21 @@ fn creating_calls_are_counted_from_the_first_call_of_the_run() {
         "
         leaked
         leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; when {first:2,last:3,of:4}; records [3, 4]
+    ",
+    );
+}
+
+#[test]
+fn records_are_listed_in_the_order_of_their_creation() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 8), run.take(10, 8)));
+    // The input may contain live records in any order: a block whose address was reported again
+    // comes after all others.
+    check.input.runs[0].live.reverse();
+    check.reports(
+        "
+        leaked
+        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; when {first:1,last:2,of:2}; records [0, 1]
     ",
     );
 }

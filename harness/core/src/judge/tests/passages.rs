@@ -56,7 +56,7 @@ fn if_one_function_allocates_and_frees_it_is_shown_from_one_to_the_other() {
 }
 
 #[test]
-fn the_function_that_leads_to_both_is_shown_with_the_way_to_the_free_in_another() {
+fn a_function_between_the_common_caller_and_the_free_is_shown() {
     let through = at("run", 50);
     let stacks: &[(u32, &[Frame])] = &[
         (10, &[wrapper(1), at("begin", 11), at("send", 61)]),

@@ -199,7 +199,7 @@ impl Tested {
 
 proptest! {
     #[test]
-    fn what_is_live_is_what_a_handle_names_or_a_range_maps(calls in vec(call(), 0..80)) {
+    fn an_object_is_live_while_a_handle_names_it_or_a_range_maps_it(calls in vec(call(), 0..80)) {
         let (mut tested, mut model) = (Tested::default(), Model::default());
         for call in &calls {
             tested.carry_out(&mut model, call);
