@@ -167,8 +167,7 @@ impl<'a> Mapping<'a> {
 }
 
 /// Splits `text` into the hexadecimal number with which it begins, and the part after `end`, the
-/// character that follows the number. A process may have a thousand mappings, and this takes a
-/// third of the time that std's functions take.
+/// character that follows the number.
 fn address(text: &str, end: u8) -> Option<(u64, &str)> {
     let mut number: u64 = 0;
     for (at, byte) in text.bytes().enumerate() {
