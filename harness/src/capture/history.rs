@@ -37,13 +37,13 @@ struct History {
 /// Records a new backtrace. Call this on the thread of that backtrace, before any of its modules
 /// can be unloaded.
 #[cold]
-pub(super) fn met(stack: StackId) {
+pub(super) fn record(stack: StackId) {
     // The loader is called before the lock is taken, because the loader may be running a
     // constructor that calls CUDA.
     let changes = loader::changes();
     let mut history = locked(&HISTORY);
     history.note(changes, modules::read_maps);
-    history.met(stack);
+    history.record(stack);
 }
 
 /// Returns the modules that were mapped when the backtrace `raw` was first captured, and the
@@ -75,7 +75,7 @@ impl History {
         self.eras.push(Arc::new(modules));
     }
 
-    fn met(&mut self, stack: StackId) {
+    fn record(&mut self, stack: StackId) {
         let index = stack.0 as usize;
         if self.stacks.len() <= index {
             self.stacks.resize(index + 1, NO_ERA);

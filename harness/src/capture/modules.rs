@@ -144,14 +144,14 @@ impl<'a> Mapping<'a> {
     /// Parses a line such as `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train
     /// (deleted)`.
     fn parse(line: &'a str) -> Option<Self> {
+        let (start, rest) = address(line, b'-')?;
+        let (end, rest) = address(rest, b' ')?;
+        let (permissions, rest) = rest.split_once(' ')?;
+        let (offset, rest) = address(rest, b' ')?;
+        let (_device, rest) = rest.split_once(' ')?;
         // A name may contain spaces, and many of them may come before it.
-        let mut fields = line.splitn(6, ' ');
-        let mut field = || fields.next();
-        let (start, end) = field()?.split_once('-')?;
-        let (permissions, offset, _device, inode) = (field()?, field()?, field()?, field()?);
-        let name = field().unwrap_or_default().trim_start_matches(' ');
-        let number = |digits| u64::from_str_radix(digits, 16).ok();
-        let page = |address| Some(usize::try_from(number(address)?).ok()? / PAGE);
+        let (inode, name) = rest.split_once(' ').unwrap_or((rest, ""));
+        let page = |address| Some(usize::try_from(address).ok()? / PAGE);
         let may = |access| permissions.as_bytes().contains(&access);
         Some(Self {
             first_page: page(start)?,
@@ -159,21 +159,34 @@ impl<'a> Mapping<'a> {
             readable: may(b'r'),
             writable: may(b'w'),
             executable: may(b'x'),
-            offset: number(offset)?,
+            offset,
             inode: inode.parse().ok()?,
-            name,
+            name: name.trim_start_matches(' '),
         })
     }
 }
 
+/// Splits `text` into the hexadecimal number with which it begins, and the part after `end`, the
+/// character that follows the number.
+fn address(text: &str, end: u8) -> Option<(u64, &str)> {
+    let mut number: u64 = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match char::from(byte).to_digit(16) {
+            Some(digit) => number = number.checked_mul(16)? | u64::from(digit),
+            None => return (byte == end).then(|| (number, &text[at + 1..])),
+        }
+    }
+    None
+}
+
 /// Returns the text to pass to [`mappings`]; empty if it is not available.
 pub(crate) fn read_maps() -> String {
-    // The kernel reports no size for this file, so a string would grow read by read.
     let mut maps = String::with_capacity(USUAL);
-    uncancelled(|| {
-        File::open("/proc/self/maps").and_then(|mut file| file.read_to_string(&mut maps))
-    })
-    .map_or_else(|_| String::new(), |_| maps)
+    // A reader without a known end does not ask for the size of the file, which the kernel does not
+    // know.
+    let read = |file: File| file.take(u64::MAX).read_to_string(&mut maps);
+    uncancelled(|| File::open("/proc/self/maps").and_then(read))
+        .map_or_else(|_| String::new(), |_| maps)
 }
 
 /// Returns the mappings in a text of this format, in the order of their addresses.

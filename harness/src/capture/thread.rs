@@ -135,7 +135,7 @@ fn register(number: u32, name: Option<Box<str>>) {
 }
 
 /// The number of bytes that Linux keeps of a thread's name.
-const KEPT: usize = 15;
+pub(crate) const SYSTEM_NAME_LENGTH: usize = 15;
 /// Marks a name that may have been truncated by Linux.
 const CUT: char = '…';
 
@@ -151,7 +151,7 @@ fn system_name() -> Option<Box<str>> {
     let name = name.trim_end();
     match name.len() {
         0 => None,
-        KEPT.. => Some(format!("{name}{CUT}").into()),
+        SYSTEM_NAME_LENGTH.. => Some(format!("{name}{CUT}").into()),
         _ => Some(name.into()),
     }
 }

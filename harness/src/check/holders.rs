@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(super) use self::search::reported_by_allocator;
 use self::search::{Searching, search, target};
 pub(super) use crate::capture::heap::{WatchedHeap, unnoted, watch as watch_heap};
+use crate::capture::thread::SYSTEM_NAME_LENGTH;
 use crate::judge::{LINES_AFTER, LINES_BEFORE, passage, shown_up_to};
 use crate::ledger::{self, Kind, Record, StackId};
 use crate::observe;
@@ -33,8 +34,6 @@ const MOST_PLACES: usize = 2;
 /// A finding shows at most this many source lines for the uses of a static, for the allocations of
 /// the blocks of a cycle, or for the drops of an owner.
 const MOST_USES: usize = 3;
-/// The number of bytes that Linux keeps of a thread's name.
-const KEPT: usize = 15;
 
 /// Adds the holders that can be found within `time` to the findings of `report`. `records` contains
 /// the records of each finding, and `heap` what is known about the program's heap blocks.
@@ -392,7 +391,7 @@ fn used_in(addresses: &[u64]) -> Vec<Frame> {
 /// of each name. A thread that the test starts without a name has the test's name.
 fn thread_name(kept: String, is_started_by_a_test: bool, test: &str) -> Option<String> {
     match kept.len() {
-        ..KEPT => Some(kept),
+        ..SYSTEM_NAME_LENGTH => Some(kept),
         _ if !test.starts_with(&kept) => Some(kept + "…"),
         _ => (!is_started_by_a_test).then(|| test.to_owned()),
     }

@@ -1,12 +1,9 @@
 //! The threads of this process, as the kernel lists them, and which of them belong to a driver.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 #[cfg(target_os = "linux")]
-use std::{
-    fs::{File, Metadata},
-    os::unix::fs::MetadataExt,
-    sync::OnceLock,
-};
+use std::{fs::Metadata, os::unix::fs::MetadataExt, sync::OnceLock};
 
 #[cfg(target_os = "linux")]
 use crate::exit;
@@ -14,9 +11,13 @@ use crate::exit;
 /// The directory in which the kernel lists the threads of this process.
 const TASKS: &str = "/proc/self/task";
 
-/// Reads one of the kernel's files about a thread.
+/// Reads one of the kernel's files about a thread, which has one line.
 fn read(thread: i32, file: &str) -> Option<String> {
-    fs::read_to_string(format!("{TASKS}/{thread}/{file}")).ok()
+    // The kernel returns the line with the first read.
+    let mut line = [0; 1024];
+    let mut file = File::open(format!("{TASKS}/{thread}/{file}")).ok()?;
+    let length = file.read(&mut line).ok()?;
+    Some(str::from_utf8(&line[..length]).ok()?.to_owned())
 }
 
 /// Returns the fields of a thread's status that follow its name, which may contain anything.

@@ -61,7 +61,7 @@ fn outwards(
 ) -> Enclosing {
     // For each block on the path, the block that it leads to.
     let mut inner: FxHashMap<usize, usize> = FxHashMap::default();
-    let mut met: FxHashSet<usize> = FxHashSet::from_iter([first]);
+    let mut visited: FxHashSet<usize> = FxHashSet::from_iter([first]);
     let mut queue = VecDeque::from([first]);
     let (mut outermost, mut last) = (None, None);
     while let Some(block) = queue.pop_front() {
@@ -73,7 +73,7 @@ fn outwards(
             last.get_or_insert(block);
         }
         for outer in outer {
-            if met.insert(*outer) {
+            if visited.insert(*outer) {
                 inner.insert(*outer, block);
                 queue.push_back(*outer);
             }
@@ -82,7 +82,7 @@ fn outwards(
     // If some of these blocks cannot be reached from `first`, they are part of another cycle, which
     // leads to this one.
     let mut leads_to: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-    for block in &met {
+    for block in &visited {
         for outer in led_to_by.get(block).into_iter().flatten() {
             leads_to.entry(*outer).or_default().push(*block);
         }
@@ -95,13 +95,13 @@ fn outwards(
     }
     // If both are `None`, `first` is reached only from a cycle further out.
     let end = outermost.or(last).unwrap_or(first);
-    let way = std::iter::successors(Some(end), |block| inner.get(block).copied());
-    let mut way: Vec<u64> = way.map(|block| blocks[block].start).collect();
-    way.reverse();
-    way.truncate(LONGEST);
+    let path = std::iter::successors(Some(end), |block| inner.get(block).copied());
+    let mut path: Vec<u64> = path.map(|block| blocks[block].start).collect();
+    path.reverse();
+    path.truncate(LONGEST);
     Enclosing {
-        blocks: way,
-        is_cycle: outermost.is_none() && last.is_some() && met == reached,
+        blocks: path,
+        is_cycle: outermost.is_none() && last.is_some() && visited == reached,
     }
 }
 

@@ -95,14 +95,14 @@ impl Heap {
 
     pub(super) fn region(&self, address: u64) -> Option<Range<u64>> {
         let page = address / PAGE;
-        let (mut first, mut behind) = (0, self.regions.len());
+        let (mut first, mut end) = (0, self.regions.len());
         // This binary search uses no closures, because each use of a closure is a call in an
         // unoptimised build.
-        while first < behind {
-            let middle = (first + behind) / 2;
+        while first < end {
+            let middle = (first + end) / 2;
             let region = &self.regions[middle];
             if page < region.start {
-                behind = middle;
+                end = middle;
             } else if page >= region.end {
                 first = middle + 1;
             } else {

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use super::budget::Budget;
 use super::memory::PAGE;
-use super::names::{self, Whose};
+use super::names::{self, Owner};
 use crate::NameRules;
 
 /// The number of symbols after which the time is checked again.
@@ -36,17 +36,27 @@ pub(super) struct Image {
     pub(super) thread_block: u64,
     functions: Vec<Function>,
     /// The owners of the functions that have been looked up, by address.
-    known: Mutex<FxHashMap<u64, Option<Whose>>>,
+    known: Mutex<FxHashMap<u64, Option<Owner>>>,
     /// The names in the file. There may be megabytes of them, but only a few are needed.
     names: &'static [u8],
     rules: NameRules,
 }
 
-/// A static.
+/// A static or a thread-local.
 #[derive(Debug)]
 pub(super) struct Variable {
     pub(super) addresses: Range<u64>,
-    pub(super) whose: Whose,
+    pub(super) owner: Owner,
+}
+
+impl Variable {
+    /// Returns the name of a variable of the program.
+    pub(super) fn name(&self) -> Option<&str> {
+        match &self.owner {
+            Owner::Program(name) => Some(name),
+            Owner::Runtime | Owner::All => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -106,6 +116,8 @@ impl Image {
             }
             image.symbol(symbol, endian, &written);
         }
+        // A search reads neighbours from the same page.
+        image.variables.sort_by_key(|it| it.addresses.start);
         Some(image)
     }
 
@@ -148,7 +160,7 @@ impl Image {
             let inside = new.partition_point(|address| *address <= start);
             for &address in new[inside..].iter().take_while(|address| **address <= end) {
                 let name = self.name(function.name);
-                found.insert(address, name.map(|name| names::whose(name, self.rules)));
+                found.insert(address, name.map(|name| names::owner(name, self.rules)));
             }
         }
         known().extend(found);
@@ -179,7 +191,7 @@ impl Image {
 
     /// Returns the owner of the function at an address that was looked up; `None` if there is no
     /// function.
-    pub(super) fn function(&self, address: u64) -> Option<Whose> {
+    pub(super) fn function(&self, address: u64) -> Option<Owner> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&address)?.clone()
     }
@@ -230,7 +242,7 @@ impl Image {
             };
             let variable = Variable {
                 addresses: start..start.saturating_add(bytes),
-                whose: names::whose(name, self.rules),
+                owner: names::owner(name, self.rules),
             };
             if kind == STT_TLS {
                 self.thread_locals.push(variable);

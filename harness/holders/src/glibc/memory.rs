@@ -53,7 +53,7 @@ impl Memory for OwnMemory {
 /// Memory with a cache of pages, because a search reads many words from few pages.
 ///
 /// Everything that a search reads goes through this type, so the search ends at most one read after
-/// the limit. After the limit, nothing can be read, so no conclusions are drawn from partial data.
+/// the limit. After the limit, only the last page can be read.
 pub(super) struct Pages<M> {
     memory: M,
     /// The buffer into which a page is read. It contains zeros between two reads.
@@ -155,7 +155,9 @@ impl<M: Memory> Pages<M> {
         let mut at = start.next_multiple_of(8);
         let mut seen = Seen::All;
         while at + 8 <= end {
-            if self.is_spent() {
+            // Many ranges lie in the same page, and reading the clock takes as long as searching one.
+            let is_last = matches!(self.last, Some((last, _)) if last == at / PAGE);
+            if !is_last && self.is_spent() {
                 return Seen::Part;
             }
             let stop = end.min((at / PAGE + 1) * PAGE);
@@ -165,14 +167,14 @@ impl<M: Memory> Pages<M> {
                 seen = Seen::Part;
             }
             let mut index = (at % PAGE) as usize / WORD;
-            let behind = page.len().min(index + (stop - at) as usize / WORD);
-            while index < behind {
+            let end = page.len().min(index + (stop - at) as usize / WORD);
+            while index < end {
                 let word = !page[index];
                 if !see(at, word) {
                     return Seen::Part;
                 }
                 index += 1;
-                if is_packed && index < behind {
+                if is_packed && index < end {
                     let next = !page[index];
                     let mut bytes = 1;
                     while bytes < WORD as u64 && word | next != 0 {

@@ -4,7 +4,7 @@ use crate::NameRules;
 
 /// The owner of a variable or function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum Owner {
     /// The program, or a library that is built into it, with the symbol's name.
     Program(String),
     /// Rust's own libraries or the C library.
@@ -59,20 +59,20 @@ impl CrateName {
 }
 
 /// Returns the owner of the symbol `mangled`.
-pub(super) fn whose(mangled: &str, rules: NameRules) -> Whose {
+pub(super) fn owner(mangled: &str, rules: NameRules) -> Owner {
     let name = format!("{:#}", rustc_demangle::demangle(mangled));
     // For a function of a trait implementation, both the type and the trait are considered.
-    let mut sorts = name.strip_prefix('<').map_or_else(
-        || vec![sort(&name)],
-        |inside| inside.split(" as ").take(2).map(sort).collect(),
+    let mut kinds = name.strip_prefix('<').map_or_else(
+        || vec![crate_kind(&name)],
+        |inside| inside.split(" as ").take(2).map(crate_kind).collect(),
     );
-    sorts.retain(|sort| *sort != Sort::Unknown);
-    if sorts.contains(&Sort::Program) {
-        Whose::Program(shown(&name, rules))
-    } else if sorts.contains(&Sort::All) {
-        Whose::All
-    } else if sorts.contains(&Sort::Runtime) {
-        Whose::Runtime
+    kinds.retain(|kind| *kind != CrateKind::Unknown);
+    if kinds.contains(&CrateKind::Program) {
+        Owner::Program(shown(&name, rules))
+    } else if kinds.contains(&CrateKind::All) {
+        Owner::All
+    } else if kinds.contains(&CrateKind::Runtime) {
+        Owner::Runtime
     } else {
         of_c(name, rules)
     }
@@ -80,7 +80,7 @@ pub(super) fn whose(mangled: &str, rules: NameRules) -> Whose {
 
 /// The kind of crate that a path belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+enum CrateKind {
     Program,
     Runtime,
     All,
@@ -88,7 +88,7 @@ enum Sort {
     Unknown,
 }
 
-fn sort(path: &str) -> Sort {
+fn crate_kind(path: &str) -> CrateKind {
     let path = path.trim_start_matches(['<', '&', '*', '[', '(']);
     let path = ["mut ", "const ", "dyn "]
         .iter()
@@ -114,26 +114,26 @@ fn sort(path: &str) -> Sort {
             | "gimli"
             | "object"
             | "rustc_demangle",
-        ) => Sort::All,
+        ) => CrateKind::All,
         // This includes the crates on which Rust's own libraries are built.
         Some(
             "std" | "core" | "alloc" | "hashbrown" | "memchr" | "miniz_oxide" | "rustc_hash"
             | "serde" | "serde_core" | "serde_json",
-        ) => Sort::Runtime,
-        Some(_) => Sort::Program,
-        None => Sort::Unknown,
+        ) => CrateKind::Runtime,
+        Some(_) => CrateKind::Program,
+        None => CrateKind::Unknown,
     }
 }
 
 /// Returns the owner of a name without a path.
-fn of_c(name: String, rules: NameRules) -> Whose {
+fn of_c(name: String, rules: NameRules) -> Owner {
     if (rules.is_vendor_function)(&name) || ALLOCATORS.iter().any(|it| name.starts_with(it)) {
-        Whose::All
+        Owner::All
     } else if name.is_empty() || name.starts_with(['_', '.', '<']) {
         // Such names belong to the compiler or the C library.
-        Whose::Runtime
+        Owner::Runtime
     } else {
-        Whose::Program(name)
+        Owner::Program(name)
     }
 }
 
@@ -154,7 +154,7 @@ fn shown(name: &str, rules: NameRules) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::Whose;
+    use super::Owner;
     use crate::NameRules;
 
     /// The harness's rules, as far as these tests need them.
@@ -167,12 +167,12 @@ pub(super) mod tests {
         as_written: |name| name.replace("__gpu_leak_check_frees::", ""),
     };
 
-    fn whose(mangled: &str) -> Whose {
-        super::whose(mangled, RULES)
+    fn owner(mangled: &str) -> Owner {
+        super::owner(mangled, RULES)
     }
 
-    fn program(name: &str) -> Whose {
-        Whose::Program(name.to_owned())
+    fn program(name: &str) -> Owner {
+        Owner::Program(name.to_owned())
     }
 
     #[test]
@@ -194,7 +194,7 @@ pub(super) mod tests {
             ),
             ("sqlite3_state", "sqlite3_state"),
         ] {
-            assert_eq!(whose(mangled), program(name), "{mangled}");
+            assert_eq!(owner(mangled), program(name), "{mangled}");
         }
     }
 
@@ -221,22 +221,22 @@ pub(super) mod tests {
         for (mangled, expected) in [
             (
                 "_ZN14gpu_leak_check6ledger4LIVE17h0123456789abcdefE",
-                Whose::All,
+                Owner::All,
             ),
             (
                 "_ZN13gpu_leak_core6ledger6script5KNOWN17h0123456789abcdefE",
-                Whose::All,
+                Owner::All,
             ),
-            ("cudaMalloc", Whose::All),
-            ("_mi_heap_main", Whose::All),
+            ("cudaMalloc", Owner::All),
+            ("_mi_heap_main", Owner::All),
             (
                 "_ZN73_$LT$$u5b$A$u5d$$u20$as$u20$core..slice..cmp..SlicePartialEq$LT$B$GT$$GT$5equal17h0123456789abcdefE",
-                Whose::Runtime,
+                Owner::Runtime,
             ),
-            ("_ZN3std9panicking4HOOK17h0123456789abcdefE", Whose::Runtime),
-            ("__dso_handle", Whose::Runtime),
+            ("_ZN3std9panicking4HOOK17h0123456789abcdefE", Owner::Runtime),
+            ("__dso_handle", Owner::Runtime),
         ] {
-            assert_eq!(whose(mangled), expected, "{mangled}");
+            assert_eq!(owner(mangled), expected, "{mangled}");
         }
     }
 }

@@ -3,7 +3,6 @@
 //! The GPU vendor's libraries and the harness are excluded, because their tables contain every
 //! address.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,11 +14,11 @@ use super::budget::Budget;
 use super::heap::{Heap, Other};
 use super::image::{Code, Image};
 use super::memory::{Memory, PAGE, Pages};
-use super::names::Whose;
+use super::names::Owner;
 use super::search::Region;
 use super::threads::{self, Thread};
 use super::uses;
-use crate::{Mapping, NameRules, Program, ReturnAddresses, Root, RootKind};
+use crate::{Mapping, NameRules, Program, Root, RootKind};
 
 /// The kernel's name for the memory below the program break, where glibc's main arena is.
 const PROGRAM_BREAK: &str = "[heap]";
@@ -34,9 +33,8 @@ const LONGEST_FUNCTION: u32 = 64 << 10;
 /// The places from which a search begins.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
-    /// The places that a report may name, by number. The names of their threads are looked up
-    /// later.
-    named: Vec<Root>,
+    /// The places that a report may name, by number.
+    places: Vec<Place>,
     /// The memory of variables. Statics come first.
     pub(super) variables: Vec<Region>,
     /// The memory of stack frames. An address there is weaker evidence, because a function's values
@@ -51,12 +49,22 @@ pub(super) struct Roots {
     pub(super) cuda: Heap,
     /// The program, and the libraries with variables that belong to it.
     modules: Vec<Module>,
-    /// For each named static, the module that contains it, and its addresses in that module's file.
-    statics: FxHashMap<usize, (usize, Range<u64>)>,
     /// The return addresses of each thread that waits for something other than the search,
     /// innermost first, by thread id.
     waiting: FxHashMap<u32, Vec<u64>>,
     pub(super) complete: bool,
+}
+
+/// A place that a report may name. A program has thousands of variables, so names are not copied
+/// until a report needs them.
+#[derive(Debug)]
+enum Place {
+    /// The index of the module, and of the variable in it.
+    Static(usize, usize),
+    /// The index of the module, of the variable in it, and the id of the thread.
+    ThreadLocal(usize, usize, Option<u32>),
+    /// The function, if known, and the id of the thread.
+    Frame(Option<String>, Option<u32>),
 }
 
 /// The program, or a library with variables that belong to it.
@@ -92,8 +100,10 @@ impl Roots {
             roots.statics(number, module, program.allocators_words);
         }
         for thread in &threads {
-            for module in modules.iter().filter(|module| module.name.is_none()) {
-                roots.thread_locals(module, thread);
+            for (number, module) in modules.iter().enumerate() {
+                if module.name.is_none() {
+                    roots.thread_locals(number, module, thread);
+                }
             }
             for addresses in thread.descriptor(pages) {
                 roots.add_nameless(addresses);
@@ -109,35 +119,31 @@ impl Roots {
     /// Returns the program and the libraries that belong to it, and records where NVIDIA's
     /// libraries are.
     fn modules(&mut self, maps: &[Mapping<'_>], names: NameRules, budget: Budget) -> Vec<Module> {
+        // If the program's file was replaced while the program runs, the kernel adds a suffix to its
+        // name.
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-        // The keys are plain strings, because paths would be compared component by component.
-        let mut files: BTreeMap<&OsStr, Vec<&Mapping<'_>>> = BTreeMap::new();
-        for mapping in maps {
-            if let Some(file) = mapping.file {
-                files.entry(file.as_os_str()).or_default().push(mapping);
-            }
-        }
+        let program = without_deleted(&program);
+        let code = maps.iter().filter(|mapping| mapping.executable);
+        let mut files: Vec<&OsStr> = code.filter_map(file).collect();
+        files.sort_unstable();
+        files.dedup();
         let mut modules = Vec::new();
         let mut cuda = Vec::new();
-        for (file, parts) in files {
-            let file = Path::new(file);
-            let is_code = parts.iter().any(|part| part.executable);
-            let name = file.file_name().and_then(|name| name.to_str());
-            let (true, Some(name)) = (is_code, name) else {
+        for name in files {
+            let path = Path::new(name);
+            let parts = maps.iter().filter(|mapping| file(mapping) == Some(name));
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
                 continue;
             };
-            // If the program's file was replaced while the program runs, the kernel adds a suffix
-            // to its name.
-            let is_program = file == without_deleted(&program);
             if (names.is_vendor_library)(name) {
-                cuda.extend(parts.iter().map(|part| part.addresses()));
-            } else if is_program {
-                let module = module(Path::new("/proc/self/exe"), None, &parts, names, budget);
+                cuda.extend(parts.map(Mapping::addresses));
+            } else if path == program {
+                let module = module(Path::new("/proc/self/exe"), None, parts, names, budget);
                 let named = module.filter(|module| !module.image.is_stripped);
                 self.complete &= named.is_some();
                 modules.extend(named);
-            } else if !is_of_the_system(file, name, names) {
-                match module(file, Some(name), &parts, names, budget) {
+            } else if !is_of_the_system(path, name, names) {
+                match module(path, Some(name), parts, names, budget) {
                     Some(module) => modules.push(module),
                     None => self.complete = false,
                 }
@@ -152,11 +158,27 @@ impl Roots {
         Heap::new(self.modules.iter().flat_map(|module| module.code.clone()))
     }
 
-    /// Returns the place with this number, with the name of its thread.
+    /// Returns the place with this number.
     pub(super) fn named(&self, place: usize) -> Root {
-        let mut root = self.named[place].clone();
-        root.thread = root.thread_id.map(threads::name);
-        root
+        let (kind, name, thread_id, module) = match &self.places[place] {
+            Place::Static(module, variable) => {
+                let Module { image, name, .. } = &self.modules[*module];
+                let variable = image.variables[*variable].name();
+                (RootKind::Static, variable, None, name.clone())
+            }
+            Place::ThreadLocal(module, variable, thread) => {
+                let variable = self.modules[*module].image.thread_locals[*variable].name();
+                (RootKind::ThreadLocal, variable, *thread, None)
+            }
+            Place::Frame(function, thread) => (RootKind::Stack, function.as_deref(), *thread, None),
+        };
+        Root {
+            kind,
+            name: name.map(str::to_owned),
+            thread: thread_id.map(threads::name),
+            thread_id,
+            module,
+        }
     }
 
     /// Returns the return addresses of the thread to which a place belongs; none if it belongs to
@@ -174,13 +196,13 @@ impl Roots {
         memory: &impl Memory,
         budget: Budget,
     ) -> Option<Vec<u64>> {
-        let is_it = |place: &usize| self.named[*place] == *root;
-        let (Some(name), Some(place)) = (&root.name, self.statics.keys().copied().find(is_it))
-        else {
+        let is_static = root.kind == RootKind::Static;
+        let Some(name) = root.name.as_deref().filter(|_| is_static) else {
             return Some(Vec::new());
         };
-        let (module, variable) = &self.statics[&place];
-        let module = &self.modules[*module];
+        let module = self.modules.iter().find(|it| it.name == root.module)?;
+        let mut variables = module.image.variables.iter();
+        let variable = &variables.find(|it| it.name() == Some(name))?.addresses;
         let functions = module.image.functions_of_crate(name, budget);
         let mut uses = Vec::new();
         for Code { start, bytes } in functions {
@@ -190,57 +212,37 @@ impl Roots {
             let mut code = vec![0; bytes.min(LONGEST_FUNCTION) as usize];
             let read = memory.read(start.wrapping_add(module.bias), &mut code);
             let found = uses::first(&code[..read], start, variable);
-            uses.extend(found.map(|behind| behind.wrapping_add(module.bias)));
+            uses.extend(found.map(|next| next.wrapping_add(module.bias)));
         }
         (!budget.is_spent()).then_some(uses)
     }
 
     fn statics(&mut self, number: usize, module: &Module, allocators_words: &[u64]) {
-        for variable in &module.image.variables {
+        for (index, variable) in module.image.variables.iter().enumerate() {
             let addresses = moved(&variable.addresses, module.bias);
             let is_an_allocators = allocators_words.iter().any(|word| addresses.contains(word));
-            match &variable.whose {
-                Whose::Program(_) if is_an_allocators => self.add_nameless(addresses),
-                Whose::Program(name) => {
-                    self.statics
-                        .insert(self.named.len(), (number, variable.addresses.clone()));
-                    self.add_variable(
-                        Root {
-                            kind: RootKind::Static,
-                            name: Some(name.clone()),
-                            thread: None,
-                            thread_id: None,
-                            module: module.name.clone(),
-                        },
-                        addresses,
-                    );
-                }
-                Whose::Runtime => self.add_nameless(addresses),
-                Whose::All => {}
+            match &variable.owner {
+                Owner::Program(_) if is_an_allocators => self.add_nameless(addresses),
+                Owner::Program(_) => self.add_variable(Place::Static(number, index), addresses),
+                Owner::Runtime => self.add_nameless(addresses),
+                Owner::All => {}
             }
         }
     }
 
-    fn thread_locals(&mut self, module: &Module, thread: &Thread) {
+    fn thread_locals(&mut self, number: usize, module: &Module, thread: &Thread) {
         let Some(pointer) = thread.pointer else {
             return;
         };
         let block = pointer.wrapping_sub(module.image.thread_block);
-        for variable in &module.image.thread_locals {
+        for (index, variable) in module.image.thread_locals.iter().enumerate() {
             let addresses = moved(&variable.addresses, block);
-            match &variable.whose {
-                Whose::Program(name) => self.add_variable(
-                    Root {
-                        kind: RootKind::ThreadLocal,
-                        name: Some(name.clone()),
-                        thread: None,
-                        thread_id: thread.id,
-                        module: None,
-                    },
-                    addresses,
-                ),
-                Whose::Runtime => self.add_nameless(addresses),
-                Whose::All => {}
+            match &variable.owner {
+                Owner::Program(_) => {
+                    self.add_variable(Place::ThreadLocal(number, index, thread.id), addresses);
+                }
+                Owner::Runtime => self.add_nameless(addresses),
+                Owner::All => {}
             }
         }
     }
@@ -255,8 +257,7 @@ impl Roots {
         pages: &mut Pages<M>,
         budget: Budget,
     ) {
-        let walked = threads.iter().map(|thread| thread.returns(program, pages));
-        let walked: Vec<Option<ReturnAddresses>> = walked.collect();
+        let walked = threads::returns(threads, program, pages);
         for module in modules {
             let returns = walked.iter().flatten().flat_map(|walked| &walked.found);
             let addresses = returns.map(|&(_, address)| address);
@@ -274,11 +275,10 @@ impl Roots {
                 self.complete = false;
                 continue;
             };
-            if let Some(id) = thread.id.filter(|_| walked.complete && !thread.is_own) {
+            if let Some(id) = thread.id.filter(|_| walked.complete && !thread.is_own()) {
                 let returns = walked.found.iter().map(|(_, address)| *address);
-                let innermost = thread.waits_at();
-                self.waiting
-                    .insert(id, std::iter::once(innermost).chain(returns).collect());
+                let all = std::iter::once(thread.instruction).chain(returns);
+                self.waiting.insert(id, all.collect());
             }
             let returns = walked
                 .found
@@ -298,24 +298,24 @@ impl Roots {
     /// Rust's own libraries that called the program, because such a function may keep the arguments
     /// of the call. If instead the program called a library function, the thread only waits there,
     /// and that frame may contain values of earlier frames.
-    fn stack(&mut self, thread: &Thread, frames: Vec<(Range<u64>, Whose)>) {
+    fn stack(&mut self, thread: &Thread, frames: Vec<(Range<u64>, Owner)>) {
         let mut waiting = Vec::new();
         let mut function: Option<String> = None;
-        for (addresses, whose) in frames {
-            match (whose, &function) {
-                (Whose::Program(name), _) => {
+        for (addresses, owner) in frames {
+            match (owner, &function) {
+                (Owner::Program(name), _) => {
                     for addresses in waiting.drain(..) {
                         self.add_nameless(addresses);
                     }
                     self.add_frame(thread, Some(&name), addresses);
                     function = Some(name);
                 }
-                (Whose::Runtime, Some(name)) => {
+                (Owner::Runtime, Some(name)) => {
                     let name = name.clone();
                     self.add_frame(thread, Some(&name), addresses);
                 }
-                (Whose::Runtime, None) => waiting.push(addresses),
-                (Whose::All, _) => {
+                (Owner::Runtime, None) => waiting.push(addresses),
+                (Owner::All, _) => {
                     waiting.clear();
                     function = None;
                 }
@@ -325,35 +325,29 @@ impl Roots {
 
     /// Returns the owner of the function to which a call returns at `address`; `None` if there is
     /// no such function.
-    fn returns_to(&self, address: u64, modules: &[Module]) -> Option<Whose> {
+    fn returns_to(&self, address: u64, modules: &[Module]) -> Option<Owner> {
         if self.cuda.region(address).is_some() {
-            return Some(Whose::All);
+            return Some(Owner::All);
         }
         match modules.iter().find(|module| module.has(address)) {
             Some(module) => module.image.function(address.wrapping_sub(module.bias)),
-            None => Some(Whose::Runtime),
+            None => Some(Owner::Runtime),
         }
     }
 
     fn add_frame(&mut self, thread: &Thread, function: Option<&str>, addresses: Range<u64>) {
-        let place = self.number(Root {
-            kind: RootKind::Stack,
-            name: function.map(str::to_owned),
-            thread: None,
-            thread_id: thread.id,
-            module: None,
-        });
+        let place = self.number(Place::Frame(function.map(str::to_owned), thread.id));
         self.frames.push(Region { addresses, place });
     }
 
-    fn add_variable(&mut self, root: Root, addresses: Range<u64>) {
-        let place = self.number(root);
+    fn add_variable(&mut self, place: Place, addresses: Range<u64>) {
+        let place = self.number(place);
         self.variables.push(Region { addresses, place });
     }
 
-    fn number(&mut self, root: Root) -> usize {
-        self.named.push(root);
-        self.named.len() - 1
+    fn number(&mut self, place: Place) -> usize {
+        self.places.push(place);
+        self.places.len() - 1
     }
 
     fn add_nameless(&mut self, addresses: Range<u64>) {
@@ -374,27 +368,28 @@ impl Module {
 /// The owner of the first part, in which the thread waits, is unknown.
 fn frames(
     stack: &Range<u64>,
-    returns: impl Iterator<Item = (u64, Whose)>,
-) -> Vec<(Range<u64>, Whose)> {
+    returns: impl Iterator<Item = (u64, Owner)>,
+) -> Vec<(Range<u64>, Owner)> {
     let mut frames = Vec::new();
-    let (mut start, mut whose) = (stack.start, Whose::Runtime);
+    let (mut start, mut owner) = (stack.start, Owner::Runtime);
     for (at, outer) in returns.filter(|(at, _)| stack.contains(at)) {
-        frames.push((start..at.max(start), std::mem::replace(&mut whose, outer)));
+        frames.push((start..at.max(start), std::mem::replace(&mut owner, outer)));
         start = at + 8;
     }
-    frames.push((start..stack.end, whose));
+    frames.push((start..stack.end, owner));
     frames
 }
 
-/// Returns the module that was loaded from the file at `path`.
-fn module(
+/// Returns the module that was loaded from the file at `path`. `parts` are the mappings of the file.
+fn module<'a>(
     path: &Path,
     name: Option<&str>,
-    parts: &[&Mapping<'_>],
+    parts: impl Iterator<Item = &'a Mapping<'a>>,
     names: NameRules,
     budget: Budget,
 ) -> Option<Module> {
     let image = image(path, names, budget)?;
+    let parts: Vec<_> = parts.collect();
     // The file may also be mapped as data, at a lower address.
     let code = parts.iter().position(|part| part.executable)?;
     let mut before_code = parts[..=code].iter().rev();
@@ -433,6 +428,11 @@ fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
     (names.is_in_a_system_directory)(file)
         || (names.is_known_library)(name)
         || name.starts_with("libstd-")
+}
+
+/// Returns the file of a mapping as a string, because paths are compared component by component.
+fn file<'a>(mapping: &Mapping<'a>) -> Option<&'a OsStr> {
+    mapping.file.map(Path::as_os_str)
 }
 
 fn without_deleted(program: &Path) -> &Path {

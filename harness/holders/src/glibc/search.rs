@@ -22,7 +22,7 @@ const MAX_BLOCKS: usize = 1 << 20;
 /// a pointer to a hash table points past the table's entries.
 const FAR: u64 = 64 << 10;
 /// How many bytes are examined after an address that is not in a block.
-const LOOKED_AT: u64 = 64;
+const EXAMINED: u64 = 64;
 /// How many addresses without a block are examined in a region before it is assumed to have no
 /// blocks.
 const ENOUGH: u32 = 32;
@@ -108,15 +108,15 @@ pub(super) struct Search<'a, M> {
 
 /// The blocks followed so far.
 #[derive(Debug, Default)]
-struct Known {
+struct FollowedBlocks {
     addresses: FxHashSet<u64>,
     /// The end of each block, by its beginning.
     blocks: BTreeMap<u64, u64>,
     /// The results for each region, by its first address.
-    regions: FxHashMap<u64, Met>,
+    regions: FxHashMap<u64, AddressCounts>,
 }
 
-impl Known {
+impl FollowedBlocks {
     /// Whether an address lies in a block that is already followed. Words inside such a block may
     /// look like the header of another block.
     fn has(&self, address: u64) -> bool {
@@ -127,7 +127,7 @@ impl Known {
 
 /// How many of the addresses found in a region are in blocks, and how many are not.
 #[derive(Clone, Copy, Debug, Default)]
-struct Met {
+struct AddressCounts {
     blocks: u32,
     others: u32,
     /// Whether there is data at an address that is not in a block.
@@ -145,7 +145,7 @@ struct PendingBlock {
 struct Found {
     targets: Vec<usize>,
     pointers: Vec<u64>,
-    is_the_driver_s: bool,
+    is_drivers: bool,
     points_to_code: bool,
     names_a_context: bool,
 }
@@ -158,12 +158,12 @@ impl<M: Memory> Search<'_, M> {
             complete: true,
             led_to_by: FxHashMap::default(),
         };
-        let mut known = Known::default();
+        let mut followed = FollowedBlocks::default();
         let mut level = Vec::new();
         for region in regions {
             let found = self.look(&region.addresses, &mut outcome.complete);
             note(&mut outcome, &found, region.place, 0, None);
-            self.follow(found.pointers, region.place, &mut known, &mut level);
+            self.follow(found.pointers, region.place, &mut followed, &mut level);
         }
         for blocks in 1.. {
             if level.is_empty() || self.is_settled(&outcome) || self.pages.is_spent() {
@@ -174,7 +174,7 @@ impl<M: Memory> Search<'_, M> {
             let mut next = Vec::new();
             for block in level {
                 let found = self.look(&block.addresses, &mut outcome.complete);
-                if found.is_the_driver_s {
+                if found.is_drivers {
                     outcome.complete &= !found.points_to_code || found.targets.is_empty();
                     continue;
                 }
@@ -182,7 +182,7 @@ impl<M: Memory> Search<'_, M> {
                 note(&mut outcome, &found, block.place, blocks, Some(start));
                 if !found.names_a_context {
                     let first = next.len();
-                    self.follow(found.pointers, block.place, &mut known, &mut next);
+                    self.follow(found.pointers, block.place, &mut followed, &mut next);
                     let led_to = next[first..].iter().map(|it| it.addresses.start);
                     outcome.led_to_by.extend(led_to.map(|it| (it, start)));
                 }
@@ -190,9 +190,9 @@ impl<M: Memory> Search<'_, M> {
             level = next;
         }
         outcome.complete &= level.is_empty()
-            && known.addresses.len() < MAX_BLOCKS
+            && followed.addresses.len() < MAX_BLOCKS
             && !self.pages.is_spent()
-            && !self.is_foreign(&known);
+            && !self.is_foreign(&followed);
         outcome
     }
 
@@ -228,7 +228,7 @@ impl<M: Memory> Search<'_, M> {
                 found.names_a_context |= driver.objects.contexts.contains(&Hidden::of(word));
                 // An unaligned word is ignored here, because parts of two adjacent words may look
                 // like such an address.
-                found.is_the_driver_s |= at % 8 == 0
+                found.is_drivers |= at % 8 == 0
                     && driver.libraries.region(word).is_some()
                     && !driver.objects.functions.contains(&word);
                 found.points_to_code |= at % 8 == 0 && driver.program.region(word).is_some();
@@ -250,21 +250,21 @@ impl<M: Memory> Search<'_, M> {
         &mut self,
         pointers: Vec<u64>,
         place: usize,
-        known: &mut Known,
+        followed: &mut FollowedBlocks,
         next: &mut Vec<PendingBlock>,
     ) {
         for pointer in pointers {
-            if known.addresses.len() >= MAX_BLOCKS || self.pages.is_spent() {
+            if followed.addresses.len() >= MAX_BLOCKS || self.pages.is_spent() {
                 return;
             }
             let Some(region) = self.heap.region(pointer).map(|region| region.start) else {
                 continue;
             };
-            if known.has(pointer) || !known.addresses.insert(pointer) {
+            if followed.has(pointer) || !followed.addresses.insert(pointer) {
                 continue;
             }
-            let met = known.regions.entry(region).or_default();
-            let backward = if met.blocks == 0 && met.others > ENOUGH {
+            let counts = followed.regions.entry(region).or_default();
+            let backward = if counts.blocks == 0 && counts.others > ENOUGH {
                 0
             } else {
                 FAR
@@ -273,20 +273,20 @@ impl<M: Memory> Search<'_, M> {
             else {
                 // A value that points to zeros is probably not an address.
                 let begin = pointer - pointer % 8;
-                let mut words = (begin..begin + LOOKED_AT).step_by(8);
-                met.has_data |= words.any(|at| self.pages.word(at).unwrap_or(0) != 0);
-                met.others += 1;
+                let mut words = (begin..begin + EXAMINED).step_by(8);
+                counts.has_data |= words.any(|at| self.pages.word(at).unwrap_or(0) != 0);
+                counts.others += 1;
                 continue;
             };
-            met.blocks += 1;
+            counts.blocks += 1;
             if !in_use {
                 continue;
             }
             if self.driver.has_an_object_in(&addresses) {
                 continue;
             }
-            if addresses.start == pointer || known.addresses.insert(addresses.start) {
-                known.blocks.insert(addresses.start, addresses.end);
+            if addresses.start == pointer || followed.addresses.insert(addresses.start) {
+                followed.blocks.insert(addresses.start, addresses.end);
                 next.push(PendingBlock { addresses, place });
             }
         }
@@ -295,15 +295,15 @@ impl<M: Memory> Search<'_, M> {
     /// Whether an aligned word leads to memory that is not searched but may contain a target: the
     /// memory of an allocator with another layout, or the stack of a coroutine. The stack of a
     /// thread that has ended is not counted.
-    fn is_foreign(&mut self, known: &Known) -> bool {
+    fn is_foreign(&mut self, followed: &FollowedBlocks) -> bool {
         // Parts of two adjacent words look like an address so often that the result would mean
         // nothing.
         if self.pages.is_packed {
             return false;
         }
-        let met = known.regions.iter();
-        let met = met.filter(|(_, met)| met.blocks == 0 && met.has_data);
-        let mut regions = met.filter_map(|(&region, _)| self.heap.region(region));
+        let regions = followed.regions.iter();
+        let without_blocks = regions.filter(|(_, counts)| counts.blocks == 0 && counts.has_data);
+        let mut regions = without_blocks.filter_map(|(&region, _)| self.heap.region(region));
         regions.any(|region| match self.heap.other(&region) {
             // If glibc manages the region, this address points to freed memory whose header is far
             // away or has been overwritten.

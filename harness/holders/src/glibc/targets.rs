@@ -60,10 +60,10 @@ impl Targets {
 
     /// Returns the index of the target to which `value` refers.
     pub(super) fn find(&self, value: u64) -> Option<usize> {
-        let behind = self
+        let next = self
             .sorted
             .partition_point(|target| target.first.address() <= value);
-        let at = behind.checked_sub(1)?;
+        let at = next.checked_sub(1)?;
         self.sorted[at].range().contains(&value).then_some(at)
     }
 

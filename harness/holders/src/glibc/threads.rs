@@ -5,8 +5,11 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, thread};
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::budget::Budget;
 #[cfg(target_arch = "x86_64")]
@@ -17,24 +20,32 @@ use crate::{Program, ReturnAddresses, WaitingThread};
 /// The largest part of a stack that is searched.
 const LARGEST: u64 = 64 << 20;
 
-/// A waiting thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The walks of an earlier search: by stack pointer, the address at which the thread waited and the
+/// return addresses on its stack.
+type Walks = FxHashMap<u64, (u64, ReturnAddresses)>;
+
+/// A waiting thread, or the thread that searches.
+#[derive(Debug)]
 pub(super) struct Thread {
     /// The thread's id in `/proc/self/task`.
     pub(super) id: Option<u32>,
-    /// The address at which the thread waits.
-    instruction: u64,
-    /// The path and the contents of the kernel's file that describes the thread's system call.
-    call: (PathBuf, String),
+    /// The address to which the thread's system call returns.
+    pub(super) instruction: u64,
+    /// The path and the contents of the kernel's file that describes the thread's system call;
+    /// `None` for the thread that searches.
+    call: Option<(PathBuf, String)>,
     /// The used part of the thread's stack, from its innermost to its outermost frame.
     pub(super) stack: Range<u64>,
     /// The thread pointer, if known. The thread-locals are below it.
     pub(super) pointer: Option<u64>,
-    /// Whether this is the thread that searches.
-    pub(super) is_own: bool,
 }
 
 impl Thread {
+    /// Whether this is the thread that searches.
+    pub(super) fn is_own(&self) -> bool {
+        self.call.is_none()
+    }
+
     /// Returns where the C library keeps the thread's data: the part of the thread's descriptor
     /// that holds the data of `pthread_setspecific`, and the table of the thread-locals of
     /// libraries.
@@ -53,36 +64,66 @@ impl Thread {
         ]
     }
 
-    /// Returns the address to which the thread's system call returns.
-    pub(super) fn waits_at(&self) -> u64 {
-        self.instruction
-    }
-
-    /// Returns the return addresses on the thread's stack, innermost first and each with its stack
-    /// slot, and whether the list is complete. Other words that look like return addresses may be
-    /// left over from earlier calls. Returns `None` if the thread has continued, because the data
-    /// that was read may then mix several states.
-    pub(super) fn returns<M: Memory>(
+    /// Like [`returns`], for one thread.
+    fn returns<M: Memory>(
         &self,
+        earlier: &Walks,
         program: Program<'_>,
         pages: &mut Pages<M>,
     ) -> Option<ReturnAddresses> {
-        if self.is_own {
+        let Some((file, before)) = &self.call else {
             return Some(ReturnAddresses {
                 found: program.own_stack.to_vec(),
                 complete: true,
             });
-        }
-        let waiting = WaitingThread {
-            instruction: self.instruction,
-            stack_pointer: self.stack.start,
-            end: self.stack.end,
         };
-        let walked = (program.waiting_stack)(waiting, &mut |at| pages.word(at));
-        let (file, before) = &self.call;
+        let is_same = |walk: &&(u64, ReturnAddresses)| {
+            let mut found = walk.1.found.iter();
+            walk.0 == self.instruction && found.all(|&(at, word)| pages.word(at) == Some(word))
+        };
+        let walked = match earlier.get(&self.stack.start).filter(is_same) {
+            Some((_, walked)) => walked.clone(),
+            None => {
+                let waiting = WaitingThread {
+                    instruction: self.instruction,
+                    stack_pointer: self.stack.start,
+                    end: self.stack.end,
+                };
+                (program.waiting_stack)(waiting, &mut |at| pages.word(at))
+            }
+        };
         let still_waits = small_file(file).is_some_and(|now| now == *before);
         still_waits.then_some(walked)
     }
+}
+
+/// Returns the return addresses on the stack of each thread, innermost first and each with its
+/// stack slot, and whether the list is complete. Other words that look like return addresses may be
+/// left over from earlier calls. The result is `None` for a thread that has continued, because the
+/// data that was read may then mix several states.
+///
+/// Most threads wait for the whole life of a program, so their stacks are not walked again in a
+/// later search, as long as the same return addresses are in the same slots.
+pub(super) fn returns<M: Memory>(
+    threads: &[Thread],
+    program: Program<'_>,
+    pages: &mut Pages<M>,
+) -> Vec<Option<ReturnAddresses>> {
+    static WALKS: Mutex<Walks> = Mutex::new(Walks::with_hasher(FxBuildHasher));
+    let walks = || WALKS.lock().unwrap_or_else(PoisonError::into_inner);
+    let earlier = std::mem::take(&mut *walks());
+    let each = threads.iter();
+    let all: Vec<_> = each
+        .map(|thread| thread.returns(&earlier, program, pages))
+        .collect();
+    // At the time limit, a walk ends early.
+    if !pages.is_spent() {
+        let walked = threads.iter().zip(&all).filter_map(|(thread, walked)| {
+            Some((thread.stack.start, (thread.instruction, walked.clone()?)))
+        });
+        *walks() = walked.collect();
+    }
+    all
 }
 
 /// Returns the threads of this process, and whether the list and its data are complete. `region`
@@ -106,19 +147,19 @@ pub(super) fn of_this_process<M: Memory>(
             return (threads, false);
         }
         let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
-        let file = entry.path().join("syscall");
         let is_own = this.file_name() == Some(&entry.file_name());
-        let call = match is_own {
-            true => Some(String::new()),
-            false => waiting_call(|| small_file(&file), patience),
-        };
-        // A thread that has ended in the meantime has no stack.
-        let Some(call) = call else {
-            continue;
-        };
-        let place = match is_own {
-            true => program.own_stack.first().copied(),
-            false => waits_at(&call),
+        let mut call = None;
+        if !is_own {
+            let file = entry.path().join("syscall");
+            // A thread that has ended in the meantime has no stack.
+            let Some(contents) = waiting_call(|| small_file(&file), patience) else {
+                continue;
+            };
+            call = Some((file, contents));
+        }
+        let place = match &call {
+            None => program.own_stack.first().copied(),
+            Some((_, contents)) => waits_at(contents),
         };
         let Some((top, instruction, mapping)) =
             place.and_then(|(top, instruction)| Some((top, instruction, region(top)?)))
@@ -138,10 +179,9 @@ pub(super) fn of_this_process<M: Memory>(
         threads.push(Thread {
             id,
             instruction,
-            call: (file, call),
+            call,
             stack: top..pointer.filter(|_| !is_first).unwrap_or(end),
             pointer,
-            is_own,
         });
     }
     (threads, complete)
@@ -268,7 +308,7 @@ mod tests {
     use super::super::memory::synthetic::{READS, Synthetic, reads, unlimited};
     use super::super::memory::{PAGE, Pages};
     use super::super::names::tests::RULES;
-    use super::{LONGEST_WAIT, NUMBER, Thread, thread_pointer, waits_at};
+    use super::{LONGEST_WAIT, NUMBER, Thread, Walks, thread_pointer, waits_at};
     use crate::{Program, ReturnAddresses};
 
     #[test]
@@ -299,23 +339,52 @@ mod tests {
         assert_eq!(says(Some(runs)), (Some(runs.to_owned()), 12));
     }
 
+    /// A thread that waits at instruction 7. Its system call is described by `/proc/self/comm`, which
+    /// had these contents.
+    fn waiting(call: String) -> Thread {
+        Thread {
+            id: None,
+            instruction: 7,
+            call: Some(("/proc/self/comm".into(), call)),
+            stack: STACK..STACK + PAGE,
+            pointer: None,
+        }
+    }
+
+    const STACK: u64 = 5 * PAGE;
+
+    fn comm() -> String {
+        fs::read_to_string("/proc/self/comm").expect("a name")
+    }
+
     #[test]
     fn no_stack_is_reported_for_a_thread_that_has_continued() {
         let returns = |call: String| {
-            let thread = Thread {
-                id: None,
-                instruction: 0,
-                call: ("/proc/self/comm".into(), call),
-                stack: 0..0,
-                pointer: None,
-                is_own: false,
-            };
             let mut pages = Pages::new(Synthetic::default(), unlimited());
-            thread.returns(program(&[]), &mut pages)
+            waiting(call).returns(&Walks::default(), program(&[]), &mut pages)
         };
-        let now = fs::read_to_string("/proc/self/comm").expect("a name");
-        assert_eq!(returns(now), Some(ReturnAddresses::default()));
+        assert_eq!(returns(comm()), Some(ReturnAddresses::default()));
         assert_eq!(returns("another call".to_owned()), None);
+    }
+
+    #[test]
+    fn a_stack_is_walked_again_only_if_a_return_address_or_the_call_has_changed() {
+        let earlier = ReturnAddresses {
+            found: vec![(STACK + 8, 1), (STACK + 64, 2)],
+            complete: true,
+        };
+        let returns = |instruction, word| {
+            let mut memory = Synthetic::default();
+            memory.put(STACK + 8, 1);
+            memory.put(STACK + 64, word);
+            let mut pages = Pages::new(memory, unlimited());
+            let earlier = Walks::from_iter([(STACK, (instruction, earlier.clone()))]);
+            waiting(comm()).returns(&earlier, program(&[]), &mut pages)
+        };
+        assert_eq!(returns(7, 2), Some(earlier.clone()));
+        // The walk in these tests finds nothing.
+        assert_eq!(returns(7, 3), Some(ReturnAddresses::default()));
+        assert_eq!(returns(8, 2), Some(ReturnAddresses::default()));
     }
 
     fn program(own_stack: &[(u64, u64)]) -> Program<'_> {
@@ -338,7 +407,7 @@ mod tests {
         let budget = Budget::new(Duration::ZERO);
         let region = |at| Some(at..at + PAGE);
         let (threads, _) = super::of_this_process(program(&stack), &mut pages, budget, region);
-        let own: Vec<_> = threads.iter().filter(|it| it.is_own).collect();
+        let own: Vec<_> = threads.iter().filter(|it| it.is_own()).collect();
         assert_eq!(own.len(), 1);
         assert_eq!(own[0].stack.start, slot);
     }

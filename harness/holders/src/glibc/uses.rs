@@ -23,9 +23,9 @@ pub(super) fn first(code: &[u8], start: u64, variable: &Range<u64>) -> Option<u6
                 0x81 | 0xc7 => 4,
                 _ => 0,
             };
-            let behind = start.wrapping_add(at as u64 + 4 + operand);
-            if variable.contains(&behind.wrapping_add_signed(distance.into())) {
-                return Some(behind);
+            let next = start.wrapping_add(at as u64 + 4 + operand);
+            if variable.contains(&next.wrapping_add_signed(distance.into())) {
+                return Some(next);
             }
         }
         at += 1;

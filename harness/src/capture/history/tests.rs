@@ -13,15 +13,15 @@ fn code_at_the_address_of_unloaded_code_is_distinguished_from_it() {
     };
     let changes = |loaded, unloaded| -> Changes { (loaded, unloaded) };
     history.note(changes(2, 0), || [PROGRAM, RUNTIME].concat());
-    history.met(StackId(1));
+    history.record(StackId(1));
     history.note(changes(2, 0), || panic!("nothing has changed"));
     history.note(changes(2, 1), || PROGRAM.to_owned());
     history.note(changes(3, 1), || [PROGRAM, PLUGIN].concat());
     for stack in [2, 1] {
-        history.met(StackId(stack));
+        history.record(StackId(stack));
     }
     let at = |stack, address| {
-        let modules = history.era_of(StackId(stack)).expect("it was met");
+        let modules = history.era_of(StackId(stack)).expect("it was recorded");
         modules.find(address).expect("a module").clone()
     };
     assert_eq!(at(1, 0x8010).name(), "libcudart.so.13");
@@ -30,7 +30,7 @@ fn code_at_the_address_of_unloaded_code_is_distinguished_from_it() {
     assert!(!now.has(&at(1, 0x8010)) && now.has(&at(2, 0x8010)));
     // Modules that stayed loaded are the same objects in both eras.
     assert!(now.has(&at(1, 0x2000)));
-    assert_eq!(history.era_of(StackId(3)), None, "nobody met it");
+    assert_eq!(history.era_of(StackId(3)), None, "it was not recorded");
 }
 
 #[test]

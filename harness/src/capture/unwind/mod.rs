@@ -136,7 +136,7 @@ pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
 fn interned(stacks: &Stacks, frames: &[usize]) -> StackId {
     stacks.find(frames).unwrap_or_else(|| {
         let stack = stacks.intern(frames);
-        history::met(stack);
+        history::record(stack);
         stack
     })
 }
