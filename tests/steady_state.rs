@@ -72,6 +72,6 @@ fn works_on() {
 #[test]
 fn no_event_allocates_host_memory() {
     let checked = checked::run("works_on");
-    assert!(checked.child.status.success(), "{}", checked.story());
-    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
+    assert_eq!(checked.reports.len(), 1, "{}", checked.output());
 }

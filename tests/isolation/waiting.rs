@@ -49,6 +49,6 @@ fn a_thread_older_than_every_check_calls_one() {
 fn a_check_that_another_one_waits_for_does_not_wait_at_the_gate() {
     let checked = run("a_thread_older_than_every_check_calls_one");
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 2, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 2, "{}", checked.output());
     assert_eq!(report(&checked, "::on_an_old_thread").waited_ms, 0);
 }
