@@ -121,10 +121,13 @@ fn runs_programs() {
             let reported = match &wrong(&small)[..] {
                 // The program did not fail again, so its result does not depend on the program
                 // alone.
-                [] => format!("not again; at first:\n  {}", first.join("\n  ")),
+                [] => format!(
+                    "it did not fail again; the first failure:\n  {}",
+                    first.join("\n  ")
+                ),
                 reported => reported.join("\n  "),
             };
-            println!("\nseed {seed}, made small:\n{small}\n  {reported}");
+            println!("\nseed {seed}, shrunk:\n{small}\n  {reported}");
         }
     }
     println!("{failed} of {programs} programs failed");
