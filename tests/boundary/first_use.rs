@@ -87,8 +87,8 @@ fn keeper() -> &'static Worker {
     let mut last = None;
     let keep = move || {
         let result = match last {
-            None => one_way(),
-            Some(_) => other_way(),
+            None => one_path(),
+            Some(_) => other_path(),
         };
         if let Some(old) = last.replace(result) {
             free(old).unwrap();
@@ -144,9 +144,9 @@ fn leaks_by_turns() {
     static TURN: AtomicBool = AtomicBool::new(false);
     context();
     if TURN.fetch_xor(true, Ordering::Relaxed) {
-        one_way();
+        one_path();
     } else {
-        other_way();
+        other_path();
     }
 }
 
@@ -172,24 +172,24 @@ fn a_leak_reached_partly_by_another_path_later_is_no_first_use() {
 fn leaks_mostly_by_turns() {
     static IS_SECOND: AtomicBool = AtomicBool::new(false);
     context();
-    let ways: [fn() -> Pointer; 3] = match IS_SECOND.swap(true, Ordering::Relaxed) {
-        false => [one_way, one_way, other_way],
-        true => [other_way; 3],
+    let paths: [fn() -> Pointer; 3] = match IS_SECOND.swap(true, Ordering::Relaxed) {
+        false => [one_path, one_path, other_path],
+        true => [other_path; 3],
     };
-    for way in ways {
-        let _kept = way();
+    for path in paths {
+        let _kept = path();
     }
 }
 
 /// This function and the next one differ, because the compiler would otherwise merge them.
 #[inline(never)]
-fn one_way() -> Pointer {
+fn one_path() -> Pointer {
     black_box(1);
     take()
 }
 
 #[inline(never)]
-fn other_way() -> Pointer {
+fn other_path() -> Pointer {
     black_box(2);
     take()
 }

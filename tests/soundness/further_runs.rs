@@ -334,7 +334,7 @@ fn frees_twice_in_a_block_that_warns() {
     Check::new("step").on_leak(OnLeak::Warn).run(|| {
         let pointer = driver::take(1000);
         driver::free(pointer);
-        driver::free_in_vain(pointer);
+        driver::rejected_free(pointer);
     });
 }
 

@@ -89,7 +89,7 @@ pub(super) fn failed_free() {
     driver::context();
     let pointer = driver::take(64);
     driver::free(pointer);
-    driver::free_in_vain(pointer);
+    driver::rejected_free(pointer);
 }
 
 /// Every kind of remains, with its name.

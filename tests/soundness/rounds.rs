@@ -30,19 +30,19 @@ fn rounds(checked: &Checked) -> usize {
         .count()
 }
 
-fn one_way() -> Block {
+fn one_path() -> Block {
     Block::new(MIB)
 }
 
-fn other_way() -> Block {
+fn other_path() -> Block {
     Block::new(MIB)
 }
 
 /// Allocates at two call sites in turn.
 fn take_by_turns(round: u32) -> Block {
     match round % 2 {
-        1 => one_way(),
-        _ => other_way(),
+        1 => one_path(),
+        _ => other_path(),
     }
 }
 

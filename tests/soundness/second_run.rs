@@ -220,7 +220,7 @@ fn frees_twice_in_its_second_run() {
     let pointer = driver::take(1000);
     driver::free(pointer);
     if begin_run() == 2 {
-        driver::free_in_vain(pointer);
+        driver::rejected_free(pointer);
     }
 }
 
@@ -314,7 +314,7 @@ fn a_free_beside_a_leak_excuses_no_leak_of_the_second_run() {
     assert_leaked(&checked, test, MIB + 1);
 }
 
-fn other_way() {
+fn other_path() {
     take(40);
 }
 
@@ -326,7 +326,7 @@ fn stays_within_its_tolerance_in_each_run_at_other_lines() {
     match begin_run() {
         1 => {
             take(40);
-            other_way();
+            other_path();
         }
         2 => _ = take(60),
         _ => _ = take(60),

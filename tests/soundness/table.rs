@@ -216,7 +216,7 @@ fn assert_as_in_the_table(module: &str, outermost: Outermost, cells: &[Cell]) {
     let mut wrong = Vec::new();
     for (remains, _) in remains::ALL {
         let cell = cells.iter().find(|cell| cell.remains == remains);
-        let cell = cell.expect("a cell for each thing that can be left");
+        let cell = cell.expect("a cell for each kind of remains");
         let expected = [cell.inner.unwrap_or("none"), cell.verdict];
         let found = verdicts(&checked, module, cell, outermost);
         let fails = is_failure(cell.verdict) || inner_fails && is_failure(expected[0]);

@@ -13,7 +13,7 @@ use gpu_leak_tests::fake::Fake;
 
 use super::allocators::POOL;
 use super::driver::{
-    Pointer, context, destroy, destroy_in_vain, event, free, free_in_vain, free_pinned_in_vain,
+    Pointer, context, destroy, event, free, rejected_destroy, rejected_free, rejected_pinned_free,
     take, take_pinned,
 };
 use super::{GIB, KIB, MIB, assert_verdict, run};
@@ -45,7 +45,7 @@ fn keep(pointer: Pointer) {
 #[track_caller]
 fn holder<'a>(finding: &'a Finding, checked: &Checked) -> Option<&'a str> {
     let holders = finding.holders.as_deref();
-    match holders.unwrap_or_else(|| panic!("nobody looked\n{}", checked.output())) {
+    match holders.unwrap_or_else(|| panic!("there was no search\n{}", checked.output())) {
         [] => None,
         [holder] => holder.root.name.as_deref(),
         more => panic!("{more:#?}"),
@@ -117,7 +117,7 @@ fn frees_a_block_twice() {
     context();
     let pointer = take(MIB);
     free(pointer);
-    free_in_vain(pointer);
+    rejected_free(pointer);
 }
 
 #[gpu_leak_check]
@@ -127,7 +127,7 @@ fn destroys_an_event_twice() {
     context();
     let event = event();
     destroy(event);
-    destroy_in_vain(event);
+    rejected_destroy(event);
 }
 
 #[gpu_leak_check]
@@ -136,7 +136,7 @@ fn destroys_an_event_twice() {
 fn frees_the_middle_of_a_block() {
     context();
     let pointer = take(MIB);
-    free_in_vain(pointer + 512);
+    rejected_free(pointer + 512);
     free(pointer);
 }
 
@@ -145,7 +145,7 @@ fn frees_the_middle_of_a_block() {
 #[test]
 fn frees_pinned_memory_as_device_memory() {
     context();
-    free_in_vain(take_pinned(4096));
+    rejected_free(take_pinned(4096));
 }
 
 #[gpu_leak_check]
@@ -154,7 +154,7 @@ fn frees_pinned_memory_as_device_memory() {
 fn frees_memory_that_is_not_pinned() {
     context();
     let buffer = Box::new(0_u64);
-    free_pinned_in_vain((&raw const *buffer).addr() as Pointer);
+    rejected_pinned_free((&raw const *buffer).addr() as Pointer);
 }
 
 /// Returns the output of a test. Fails unless the test failed because of a failed free, and the
@@ -397,7 +397,7 @@ fn memory_that_the_next_run_frees_is_not_called_made_once() {
 mod an_address_of_an_earlier_test {
     use std::sync::Mutex;
 
-    use super::{Pointer, context, free, free_in_vain, gpu_leak_check, take};
+    use super::{Pointer, context, free, gpu_leak_check, rejected_free, take};
 
     static EARLIER: Mutex<Option<Pointer>> = Mutex::new(None);
 
@@ -435,7 +435,7 @@ mod an_address_of_an_earlier_test {
             "the stand-in hands the address out again"
         );
         free(pointer);
-        free_in_vain(pointer);
+        rejected_free(pointer);
     }
 }
 
