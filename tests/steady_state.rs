@@ -66,7 +66,7 @@ fn works_on() {
         (0..1000).for_each(|_| round());
         TAKEN.get() == before
     });
-    assert!(is_steady, "6000 events took memory, again and again");
+    assert!(is_steady, "6000 events allocated memory in each attempt");
 }
 
 #[test]

@@ -205,8 +205,9 @@ fn locations(text: &str) -> Vec<Location> {
     all
 }
 
-/// Adds the places in a line such as `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A
-/// place in the file of the innermost quoted line is named without its file.
+/// Adds the places in a line such as
+/// `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A place in the file of
+/// the innermost quoted line is named without its file.
 fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
     // The name of a wrapper may come after the line.
     let mut is_heading = text.starts_with("  -->") || text.starts_with("  :::");

@@ -233,7 +233,7 @@ fn starts_another_checked_program() {
     ]);
     let ran = ran.arg("--nocapture").output().expect("a child process");
     let (reported, status) = (String::from_utf8_lossy(&ran.stdout), ran.status);
-    println!("it ended by {status} and said {reported}");
+    println!("it ended with {status} and printed {reported}");
     assert!(status.success(), "{ran:#?}");
 }
 

@@ -123,17 +123,17 @@ fn exclusive_and_parallel_checks_never_overlap() {
 }
 
 /// The requests to a thread that existed before every check and works for any other thread.
-static ERRANDS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
+static REQUESTS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
 
 fn start_an_unchecked_worker() {
-    let (errands, inbox) = mpsc::channel::<mpsc::Sender<()>>();
+    let (requests, inbox) = mpsc::channel::<mpsc::Sender<()>>();
     thread::spawn(move || {
         for done in inbox {
             take(1000);
             done.send(()).unwrap();
         }
     });
-    *ERRANDS.lock().unwrap() = Some(errands);
+    *REQUESTS.lock().unwrap() = Some(requests);
 }
 
 #[gpu_leak_check]
@@ -142,8 +142,8 @@ fn start_an_unchecked_worker() {
 fn runs_beside_unchecked_work() {
     give_back(take(8));
     let (done, answer) = mpsc::channel();
-    let errands = ERRANDS.lock().unwrap().clone().unwrap();
-    errands.send(done).unwrap();
+    let requests = REQUESTS.lock().unwrap().clone().unwrap();
+    requests.send(done).unwrap();
     answer.recv().unwrap();
 }
 

@@ -43,7 +43,7 @@ fn the_lines_of_an_exceeded_peak_add_up_to_it() {
     ];
     assert_eq!(
         lines, expected,
-        "what was freed before the peak is no part of it"
+        "what was freed before the peak is not part of it"
     );
     assert_eq!(
         budget.shares.iter().map(|it| it.bytes).sum::<u64>(),

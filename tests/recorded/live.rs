@@ -136,10 +136,10 @@ const NOT_JUDGED_ALIKE: [&str; 11] = [
 
 /// Fails unless a replay judges the ignored tests of this module like their runs. They cover leaks,
 /// failing calls, broken contexts, foreign threads and nested checks.
-fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
+fn assert_bodies_are_judged_alike(module: &str, at_least: usize) {
     let program = std::env::current_exe().expect("the path of this program");
     let list = Command::new(program)
-        .args(["--list", "--ignored", "--format", "terse", claim])
+        .args(["--list", "--ignored", "--format", "terse", module])
         .output()
         .expect("a list of tests");
     let list = String::from_utf8(list.stdout).expect("names");
@@ -153,7 +153,7 @@ fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
             judged += 1;
         }
     }
-    assert!(judged >= at_least, "only {judged} of {claim}");
+    assert!(judged >= at_least, "only {judged} of {module}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ many!(
 );
 
 fn number(name: &str) -> u64 {
-    name[1..].parse().expect("a number behind the t")
+    name[1..].parse().expect("a number after the t")
 }
 
 /// Returns the allocations of a worker: for each, the number of blocks, and whether they stay.

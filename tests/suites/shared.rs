@@ -66,7 +66,7 @@ fn works_with(number: usize) -> Result<Tensor> {
 }
 
 fn works(name: &str) -> Result<()> {
-    let number = name[1..].parse().expect("a number behind the t");
+    let number = name[1..].parse().expect("a number after the t");
     let product = works_with(number)?;
     if name == LEAKING && leaks() {
         std::mem::forget(product);

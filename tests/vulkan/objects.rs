@@ -567,6 +567,6 @@ fn the_page_has_each_row() {
     let missing = missing.join("\n");
     assert!(
         missing.is_empty(),
-        "docs/kinds.md is to have these lines:\n{missing}"
+        "docs/kinds.md must have these lines:\n{missing}"
     );
 }
