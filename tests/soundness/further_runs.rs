@@ -267,10 +267,10 @@ fn rounds_whose_failure_is_expected_fail_again_in_a_further_run() {
 #[ignore = "run by another"]
 #[test]
 fn makes_a_static_in_its_block_only_once() {
-    static RUNS: OnceLock<Block> = OnceLock::new();
+    static MADE: OnceLock<Block> = OnceLock::new();
     let made = Cell::new(false);
     Check::new("step").run(|| {
-        RUNS.get_or_init(|| {
+        MADE.get_or_init(|| {
             made.set(true);
             Block::new(80)
         });

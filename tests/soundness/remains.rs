@@ -21,7 +21,7 @@ pub(super) fn leaked() {
     take(MUCH);
 }
 
-fn one_path() {
+fn first_path() {
     take(MUCH);
 }
 
@@ -37,7 +37,7 @@ fn third_path() {
 pub(super) fn by_turns() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     match RUNS.fetch_add(1, Ordering::Relaxed) % 3 {
-        0 => one_path(),
+        0 => first_path(),
         1 => second_path(),
         _ => third_path(),
     }
