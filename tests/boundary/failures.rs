@@ -330,8 +330,8 @@ fn a_context_broken_in_a_later_run_of_a_body_is_named_too() {
         let report = checked.reports.last().expect("a report");
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(reason.code, Code::Poisoned, "{output}");
-        let culprit = format!("by boundary::failures::{test}");
-        assert!(reason.what.contains(&culprit), "{}\n{output}", reason.what);
+        let named = format!("by boundary::failures::{test}");
+        assert!(reason.what.contains(&named), "{}\n{output}", reason.what);
     }
 }
 

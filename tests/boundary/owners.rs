@@ -346,24 +346,24 @@ fn reserved_by_an_unrelated_thread_while_others_may_run_is_no_finding() {
 #[ignore = "run in a process of its own"]
 fn runs_beside_an_unrelated_thread() {
     context();
-    stranger();
+    unrelated_thread();
     has_an_unrelated_thread_reserve();
 }
 
 /// A thread that existed before every check and allocates from a pool at each request.
-fn stranger() -> &'static Worker {
+fn unrelated_thread() -> &'static Worker {
     static THREAD: OnceLock<Worker> = OnceLock::new();
     let take = || {
         allocate_async(64 << 20);
     };
-    THREAD.get_or_init(|| worker("stranger", take))
+    THREAD.get_or_init(|| worker("unrelated", take))
 }
 
 #[gpu_leak_check]
 #[ignore = "needs the thread that its caller starts"]
 #[test]
 fn has_an_unrelated_thread_reserve() {
-    have_it_done(stranger());
+    have_it_done(unrelated_thread());
 }
 
 #[test]

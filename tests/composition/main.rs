@@ -105,7 +105,7 @@ fn runs_programs() {
     let directory = env::var_os("COMPOSITION_DIRECTORY").expect("a directory for reports");
     let directory = Path::new(&directory);
     let (programs, first) = (number("PROGRAMS", PROGRAMS), number("SEED", SEED));
-    // Thousands of programs panic on purpose, and nobody reads the messages.
+    // Thousands of programs panic on purpose. Their messages are not needed.
     std::panic::set_hook(Box::new(|_| {}));
     let wrong = |program: &program::Program| model::violations(&run::run(program, directory));
     let mut failed = 0;

@@ -106,7 +106,7 @@ pub(super) fn run(program: &Program, directory: &Path) -> Trace {
     let mut trace = execution
         .trace
         .into_inner()
-        .expect("nobody panicked with it");
+        .expect("no panic while it was locked");
     for report in reports(directory) {
         let name = report.test.rsplit(": ").next().unwrap_or_default();
         let number = match name.strip_prefix('s') {

@@ -239,7 +239,7 @@ fn child_that_leaks_on_device_1() {
     use std::io::Write as _;
     let outcome = std::panic::catch_unwind(leaks_on_device_1);
     if !is_active(0) {
-        writeln!(std::io::stdout(), "{ONLY_DEVICE_1}").expect("somebody listens");
+        writeln!(std::io::stdout(), "{ONLY_DEVICE_1}").expect("standard output is open");
     }
     outcome.expect("a leak fails its test");
 }

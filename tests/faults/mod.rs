@@ -1,6 +1,6 @@
 //! Each foreign call of the harness fails in turn: every driver function that it calls, and its
 //! requests to the operating system. The check still finds a planted leak, or says why it cannot.
-//! It never blames a body without a leak. Nothing ends the process.
+//! It never reports a leak in a body that leaves nothing. Nothing ends the process.
 
 mod allocator;
 mod bodies;
@@ -45,12 +45,9 @@ fn assert_not_missed(checked: &Checked, bytes: u64, fault: &str) {
     let report = checked.report();
     match report.status {
         CheckStatus::Found(FindingKind::Leaked) => {
-            let leaked = |it: &&_| matches!(it, f if is_leak_of(f, bytes));
-            assert_eq!(
-                report.findings.iter().filter(leaked).count(),
-                1,
-                "{fault}: {output}"
-            );
+            let findings = report.findings.iter();
+            let leaks = findings.filter(|it| is_leak_of(it, bytes)).count();
+            assert_eq!(leaks, 1, "{fault}: {output}");
             assert!(!checked.child.status.success(), "{fault}: {output}");
         }
         CheckStatus::NotMeasured | CheckStatus::Inconclusive => assert_explained(checked, fault),
@@ -62,10 +59,10 @@ fn is_leak_of(finding: &gpu_leak_check::report::check_report::Finding, bytes: u6
     finding.kind == FindingKind::Leaked && finding.bytes == bytes
 }
 
-/// Fails if the check blames a body that leaves nothing. `may_keep` is for faults that make the
-/// driver keep something for good.
+/// Fails if the check reports a leak in a body that leaves nothing. `may_keep` is for faults that
+/// make the driver keep something for good.
 #[track_caller]
-fn assert_not_blamed(checked: &Checked, may_keep: bool, fault: &str) {
+fn assert_no_false_alarm(checked: &Checked, may_keep: bool, fault: &str) {
     assert_survived(checked, fault);
     let output = checked.output();
     if !checked.child.stdout.contains(CAME_TO_ITS_END) {

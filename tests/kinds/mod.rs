@@ -45,7 +45,7 @@ fn prepared() -> Option<&'static Row> {
     let row = row_of_this_child();
     context();
     if let Some(reason) = (row.obstacle)() {
-        writeln!(std::io::stdout(), "{CANNOT}{reason}").expect("somebody listens");
+        writeln!(std::io::stdout(), "{CANNOT}{reason}").expect("standard output is open");
         return None;
     }
     (row.prepare)();
@@ -139,7 +139,7 @@ fn note(name: &str, child: &str, what: &str) {
         let line = format!("kinds: {name}: {child}: {what}\n");
         std::io::stdout()
             .write_all(line.as_bytes())
-            .expect("somebody listens");
+            .expect("standard output is open");
     }
 }
 

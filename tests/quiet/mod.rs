@@ -1,4 +1,4 @@
-//! Code that frees what it allocates is never blamed, in a hundred consecutive checks.
+//! Code that frees what it allocates is never reported, in a hundred consecutive checks.
 
 mod tiny_model;
 

@@ -370,7 +370,7 @@ fn keeps_a_block_in_the_segment_of_a_block() {
     let worker = thread::spawn(move || {
         for segment in asked {
             POOL.take_at(segment, 40);
-            answer.send(()).expect("whoever asked waits");
+            answer.send(()).expect("the one that asked waits");
         }
     });
     Check::new("step").run_once(|| {

@@ -136,7 +136,7 @@ fn plugin_at(wanted: usize, directory: &Path) -> (Library, Vec<Library>) {
         }
         others.push(library);
     }
-    panic!("no library came to lie at {wanted:#x}");
+    panic!("no library was loaded at {wanted:#x}");
 }
 
 #[gpu_leak_check]

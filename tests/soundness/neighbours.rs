@@ -247,7 +247,7 @@ mod shared_pool {
             let worker = worker.spawn(move || {
                 for (job, done) in jobs {
                     job();
-                    done.send(()).expect("whoever asked waits");
+                    done.send(()).expect("the one that asked waits");
                 }
             });
             worker.expect("a thread");
@@ -530,8 +530,8 @@ mod reserves_beside_others_once {
         borrow();
         reserve();
         if RUNS.fetch_add(1, Ordering::Relaxed) == 1 {
-            let stranger = Scope::none().in_scope(|| thread::spawn(|| ()));
-            stranger.join().expect("no panic");
+            let unrelated = Scope::none().in_scope(|| thread::spawn(|| ()));
+            unrelated.join().expect("no panic");
         }
     }
 }
@@ -561,8 +561,8 @@ mod block_of_a_neighbour_in_the_first_run {
     fn a_checked() {
         lose_a_block();
         if RUNS.fetch_add(1, Ordering::Relaxed) == 0 {
-            let stranger = Scope::none().in_scope(|| thread::spawn(|| _ = take(4096)));
-            stranger.join().expect("no panic");
+            let unrelated = Scope::none().in_scope(|| thread::spawn(|| _ = take(4096)));
+            unrelated.join().expect("no panic");
         }
     }
 }
