@@ -50,7 +50,7 @@ fn predict(model: &TinyModel, batch: &Tensor) -> Result<Tensor> {
 static DEVICE: OnceLock<Device> = OnceLock::new();
 
 fn device() -> &'static Device {
-    DEVICE.get().expect("main makes it")
+    DEVICE.get().expect("`main` creates it")
 }
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
@@ -89,11 +89,11 @@ fn is_the_planted_leak(Checked { failed, report }: &Checked) -> bool {
     *failed
         && finding.kind == FindingKind::Leaked
         && (finding.count, finding.bytes) == (1, scores as u64)
-        && taken_in(report).is_some_and(|function| function.contains("predict"))
+        && allocated_in(report).is_some_and(|function| function.contains("predict"))
 }
 
 /// Returns the function that contains the line that the first finding points at.
-fn taken_in(report: &Report) -> Option<&str> {
+fn allocated_in(report: &Report) -> Option<&str> {
     let site = &report.findings.first()?.site;
     site.frames.get(site.user?)?.function.as_deref()
 }

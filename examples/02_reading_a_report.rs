@@ -5,8 +5,8 @@
 //! ```
 //!
 //! 1. The headline counts the leaks and names the line that allocated them. Below the excerpt, the
-//! report shows that line's numbers of allocations and frees, its callers, and whether a second run
-//! left the same allocations again.
+//!    report shows that line's numbers of allocations and frees, its callers, and whether a second
+//!    run left the same allocations again.
 //! 2. A leak that a second run does not repeat is `first-use`: one-time set-up, which is reported
 //!    but is not a failure.
 //! 3. Memory that a tolerance covers is not a finding. The table and a note still show it.
@@ -65,7 +65,7 @@ fn fails_by_itself_and_leaks() -> Result<()> {
 static DEVICE: OnceLock<Device> = OnceLock::new();
 
 fn device() -> &'static Device {
-    DEVICE.get().expect("main makes it")
+    DEVICE.get().expect("`main` creates it")
 }
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
@@ -75,7 +75,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     DEVICE.get_or_init(|| device);
 
     let checked = lesson::run_tests()?;
-    let came_to: Vec<_> = checked
+    let results: Vec<_> = checked
         .iter()
         .map(|test| (test.report.status, test.failed))
         .collect();
@@ -85,8 +85,8 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         (CheckStatus::Clean, false),
         (CheckStatus::Found(FindingKind::Leaked), true),
     ];
-    if came_to != planned {
-        return Err(format!("{planned:?} was planned, not {came_to:?}").into());
+    if results != planned {
+        return Err(format!("{planned:?} was planned, not {results:?}").into());
     }
     println!("\nAs planned: two tests fail, and two pass with a note about what they keep.");
     Ok(())

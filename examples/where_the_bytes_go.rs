@@ -21,10 +21,10 @@ const SIDE: usize = 512;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = device_named(&option("--device")?.unwrap_or_else(|| "embedded".to_owned()))?;
-    let story = Story::begin(&device)?;
-    inference(&device, &story)?;
+    let table = StepTable::begin(&device)?;
+    inference(&device, &table)?;
     if device.as_cuda().is_some() {
-        library(&device, &story)?;
+        library(&device, &table)?;
     }
     println!(
         "\nWhat is left is the context: code, stacks and tables that the driver keeps until the \
@@ -33,63 +33,63 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn inference(device: &Device, story: &Story<'_>) -> Result<()> {
-    story.show(
+fn inference(device: &Device, table: &StepTable<'_>) -> Result<()> {
+    table.show(
         "the context alone",
         "the driver holds it from the first call on",
     )?;
     let model = TinyModel::new(device)?;
-    story.show("a model", "four parameters: 90112 B of a segment of 2 MiB")?;
+    table.show("a model", "four parameters: 90112 B of a segment of 2 MiB")?;
     let batch = HostTensor::rand([64, TinyModel::INPUTS])?.to(device)?;
-    story.show("a batch", "from the same segment: nothing more is reserved")?;
+    table.show("a batch", "from the same segment: nothing more is reserved")?;
     let output = inference_mode(|| model.forward(&batch))?;
-    story.show(
+    table.show(
         "its output",
         "without a graph, the intermediate results are free again",
     )?;
     drop((model, batch, output));
-    story.show(
+    table.show(
         "all dropped",
         "allocated is 0; the segment is cached, not lost",
     )?;
     memory::empty_cache(device)?;
-    story.show(
+    table.show(
         "cache emptied",
         "reserved is 0: the allocator holds nothing",
     )
 }
 
-fn library(device: &Device, story: &Story<'_>) -> Result<()> {
+fn library(device: &Device, table: &StepTable<'_>) -> Result<()> {
     let product = || {
         let side = Tensor::randn([SIDE, SIDE], device)?;
         side.matmul(&side)
     };
     drop(product()?);
     memory::empty_cache(device)?;
-    story.show(
+    table.show(
         "a large product",
         "cuBLAS and cuRAND allocate from the driver, bypassing the allocator",
     )?;
     let workspace = BlasWorkspace::new(device, WORKSPACE)?;
     drop(product()?);
     memory::empty_cache(device)?;
-    story.show(
+    table.show(
         "a workspace lent",
         "32 MiB that stay allocated with no tensor alive: PyTorch's default",
     )?;
     drop(workspace);
     memory::empty_cache(device)?;
-    story.show("and taken back", "these are the few megabytes")
+    table.show("and taken back", "these are the few megabytes")
 }
 
 /// Prints the figures of each layer after each step.
-struct Story<'a> {
+struct StepTable<'a> {
     device: &'a Device,
     /// The bytes in use on the whole device at the beginning.
     before: usize,
 }
 
-impl<'a> Story<'a> {
+impl<'a> StepTable<'a> {
     fn begin(device: &'a Device) -> Result<Self> {
         println!(
             "{:<18} {:>12} {:>12} {:>14}",

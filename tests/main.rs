@@ -1,4 +1,4 @@
-//! What the harness guarantees: one module for each claim.
+//! Tests of what the harness promises its users, with one module for each promise.
 
 mod attribute;
 mod boundary;

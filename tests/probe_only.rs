@@ -180,27 +180,27 @@ fn gives_back_what_it_takes() {
 #[test]
 fn more_than_before_is_a_leak_of_its_layer() {
     let checked = checked::run("keeps_a_block");
-    let (report, story) = (checked.report(), checked.story());
-    assert!(!checked.child.status.success(), "{story}");
+    let (report, output) = (checked.report(), checked.output());
+    assert!(!checked.child.status.success(), "{output}");
     // The reserve that the block pins is not a separate finding.
     let [leak] = &report.findings[..] else {
-        panic!("{} findings\n{story}", report.findings.len());
+        panic!("{} findings\n{output}", report.findings.len());
     };
-    assert_eq!(leak.kind, FindingKind::Leaked, "{story}");
+    assert_eq!(leak.kind, FindingKind::Leaked, "{output}");
     assert_eq!(
         (leak.resource, leak.bytes),
         (Some(Kind::Block), 4096),
-        "{story}"
+        "{output}"
     );
-    assert_eq!(leak.layer, Layer::allocator("silent"), "{story}");
+    assert_eq!(leak.layer, Layer::allocator("silent"), "{output}");
     let by_second_run = Some(Confirmation::by_second_run(1, 4096));
-    assert_eq!(leak.confirmed, by_second_run, "{story}");
+    assert_eq!(leak.confirmed, by_second_run, "{output}");
 }
 
 #[test]
 fn memory_that_only_the_first_run_kept_is_first_use() {
     let checked = checked::run("keeps_a_block_of_its_first_run");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::FirstUse)
@@ -212,7 +212,7 @@ fn memory_that_only_the_first_run_kept_is_first_use() {
 fn memory_that_only_the_first_run_kept_is_first_use_without_a_gpu() {
     let run = Run::of("keeps_a_block_of_its_first_run").env("GPU_LEAK_CHECK_FIRST_USE", "fail");
     let checked = checked::finish(run);
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::FirstUse)
@@ -242,16 +242,16 @@ fn fills_a_cache_in_rounds() {
 #[test]
 fn the_same_loss_in_every_round_grows() {
     let checked = checked::run("keeps_a_block_each_round");
-    let (report, story) = (checked.report(), checked.story());
-    assert!(!checked.child.status.success(), "{story}");
+    let (report, output) = (checked.report(), checked.output());
+    assert!(!checked.child.status.success(), "{output}");
     let [grown] = &report.findings[..] else {
-        panic!("{} findings\n{story}", report.findings.len());
+        panic!("{} findings\n{output}", report.findings.len());
     };
     assert_eq!((grown.kind, grown.bytes), (FindingKind::Grew, 3 * 4096));
     let bytes: Vec<_> = grown.rounds.iter().map(|left| left.bytes).collect();
-    assert_eq!(bytes, [4096, 2 * 4096, 3 * 4096], "{story}");
+    assert_eq!(bytes, [4096, 2 * 4096, 3 * 4096], "{output}");
     let text = "each of 3 rounds left 4.00 KiB more";
-    assert!(checked.child.stderr.contains(text), "{story}");
+    assert!(checked.child.stderr.contains(text), "{output}");
 }
 
 #[test]
@@ -281,13 +281,13 @@ fn memory_of_a_known_allocator_is_judged_by_its_probe() {
 #[test]
 fn memory_that_a_known_allocator_s_probe_does_not_report_is_a_leak() {
     let checked = checked::run("keeps_a_segment_that_rmm_forgot");
-    let (report, story) = (checked.report(), checked.story());
+    let (report, output) = (checked.report(), checked.output());
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
-    assert_eq!(report.findings[0].resource, Some(Kind::Linear), "{story}");
+    assert_eq!(report.findings[0].resource, Some(Kind::Linear), "{output}");
 }
 
 #[gpu_leak_check]
@@ -300,10 +300,10 @@ fn breaks_its_probe() {
 #[test]
 fn a_probe_that_panics_fails_the_check_that_reads_it() {
     let checked = checked::run("breaks_its_probe");
-    let (report, story) = (checked.report(), checked.story());
-    assert!(!checked.child.status.success(), "{story}");
-    assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
-    assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+    let (report, output) = (checked.report(), checked.output());
+    assert!(!checked.child.status.success(), "{output}");
+    assert_eq!(report.status, CheckStatus::NotMeasured, "{output}");
+    assert_eq!(report.outcome, Some(Outcome::Fail), "{output}");
     let reason = report.reason.as_ref().expect("a reason");
     assert!(reason.what.contains("a probe"), "{}", reason.what);
     for other in ["future", "warm-up"] {

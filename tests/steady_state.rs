@@ -66,12 +66,12 @@ fn works_on() {
         (0..1000).for_each(|_| round());
         TAKEN.get() == before
     });
-    assert!(is_steady, "6000 events took memory, again and again");
+    assert!(is_steady, "6000 events allocated memory in each attempt");
 }
 
 #[test]
 fn no_event_allocates_host_memory() {
     let checked = checked::run("works_on");
-    assert!(checked.child.status.success(), "{}", checked.story());
-    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
+    assert_eq!(checked.reports.len(), 1, "{}", checked.output());
 }

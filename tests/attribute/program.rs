@@ -7,12 +7,12 @@ use gpu_leak_check::registry;
 
 /// Runs the program with this argument. Returns `None` if only the tests, and not the program, were
 /// copied to this machine.
-fn run(what: &str, variables: &[(&str, &str)]) -> Option<Output> {
+fn run(argument: &str, variables: &[(&str, &str)]) -> Option<Output> {
     let program = Path::new(env!("CARGO_BIN_EXE_checked-program"));
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(program);
     command
-        .arg(what)
+        .arg(argument)
         .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
         .env_remove("CI")
         .env_remove("NEXTEST")
@@ -23,8 +23,8 @@ fn run(what: &str, variables: &[(&str, &str)]) -> Option<Output> {
         .then(|| command.output().expect("a process"))
 }
 
-fn assert_ends(what: &str, code: i32, reported: &[&str]) {
-    let Some(output) = run(what, &[]) else {
+fn assert_ends(argument: &str, code: i32, reported: &[&str]) {
+    let Some(output) = run(argument, &[]) else {
         return;
     };
     let stderr = String::from_utf8_lossy(&output.stderr);

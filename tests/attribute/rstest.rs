@@ -11,13 +11,13 @@ struct Device;
 
 impl Drop for Device {
     fn drop(&mut self) {
-        EVENTS.with_borrow_mut(|events| events.push("fixture given back"));
+        EVENTS.with_borrow_mut(|events| events.push("fixture dropped"));
     }
 }
 
 #[fixture]
 fn device() -> Device {
-    EVENTS.with_borrow_mut(|events| events.push("fixture taken"));
+    EVENTS.with_borrow_mut(|events| events.push("fixture created"));
     Device
 }
 
@@ -108,6 +108,6 @@ fn a_fixture_is_created_and_dropped_inside_the_body() {
     let _ = (super::case("attribute::rstest::with_a_fixture").body)();
     assert_eq!(
         EVENTS.take(),
-        ["fixture taken", "body", "fixture given back"]
+        ["fixture created", "body", "fixture dropped"]
     );
 }

@@ -77,18 +77,18 @@ fn checks_after_a_warm_up_has_failed() {
 fn a_warm_up_that_panics_fails_every_check_by_name() {
     let test = "attribute::warmup::checks_after_a_warm_up_has_failed";
     let checked = checked::finish(Run::of(test).env("WARMUP_FAILS", "1"));
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
-    assert_eq!(checked.reports.len(), 3, "{story}");
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
+    assert_eq!(checked.reports.len(), 3, "{output}");
     let reported =
         "the warm-up main::attribute::warmup::c_fails_when_it_is_requested failed: no device today";
     for report in &checked.reports {
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(reason.what, reported);
-        assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
-        assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+        assert_eq!(report.status, CheckStatus::NotMeasured, "{output}");
+        assert_eq!(report.outcome, Some(Outcome::Fail), "{output}");
         let panic = format!("thread '{}' panicked at tests/attribute/", report.test);
-        assert!(checked.child.stderr.contains(&panic), "{story}");
+        assert!(checked.child.stderr.contains(&panic), "{output}");
     }
 }
 
@@ -131,11 +131,11 @@ fn fails_at_once() {
 #[test]
 fn a_warm_up_run_that_fails_fails_the_test() {
     let checked = checked::finish(Run::of("attribute::warmup::fails_at_once"));
-    let (report, story) = (checked.report(), checked.story());
-    assert!(!checked.child.status.success(), "{story}");
-    assert!(story.contains("only the second run passes"), "{story}");
-    assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
-    assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+    let (report, output) = (checked.report(), checked.output());
+    assert!(!checked.child.status.success(), "{output}");
+    assert!(output.contains("only the second run passes"), "{output}");
+    assert_eq!(report.status, CheckStatus::NotMeasured, "{output}");
+    assert_eq!(report.outcome, Some(Outcome::Fail), "{output}");
     let reason = report.reason.as_ref().expect("a reason");
     assert_eq!(reason.what, "a warm-up run of the body failed");
 }

@@ -54,7 +54,7 @@ def unchecked():
     pass
 
 
-def told(title, ways):
+def print_rows(title, ways):
     try:
         for name, median in medians(ways).items():
             print(f"| {title}{name} | {median:.2f} |")
@@ -65,7 +65,7 @@ def told(title, ways):
 empty()
 print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}\n")
 print("| what, µs | PyTorch |\n| --- | --: |")
-told(
+print_rows(
     "one allocation and its free, ",
     [
         ("plain", history(None), empty, 2000),
@@ -74,4 +74,4 @@ told(
     ],
 )
 history(None)()
-told("an empty test, ", [("plain", unchecked, unchecked, 2), ("under CudaMemoryLeakCheck", unchecked, checked, 2)])
+print_rows("an empty test, ", [("plain", unchecked, unchecked, 2), ("under CudaMemoryLeakCheck", unchecked, checked, 2)])

@@ -76,20 +76,20 @@ fn a_driver_that_was_initialised_unheard_measures_nothing() {
         (&[("GPU_LEAK_CHECK", "require")][..], false),
     ] {
         let checked = run(&fake, IS_TOO_EARLY, variables);
-        let story = checked.story();
+        let output = checked.output();
         assert_eq!(
             checked.child.status.success(),
             passes,
-            "{variables:?}\n{story}"
+            "{variables:?}\n{output}"
         );
         let report = checked.report();
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(
             (report.status, reason.code),
             (CheckStatus::NotMeasured, Code::Unheard),
-            "{story}"
+            "{output}"
         );
-        assert!(checked.child.stderr.contains("1 not measured"), "{story}");
+        assert!(checked.child.stderr.contains("1 not measured"), "{output}");
     }
 }
 
@@ -139,16 +139,16 @@ fn a_call_of_an_unknown_variant_is_inconclusive_and_a_look_up_is_not() {
     let called = "boundary::blind::calls_a_function_of_a_later_driver";
     for (variables, passes) in [(&[][..], true), (&[("CI", "true")][..], false)] {
         let checked = run(&fake, called, variables);
-        let story = checked.story();
+        let output = checked.output();
         let report = checked.report();
-        assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
+        assert_eq!(report.status, CheckStatus::Inconclusive, "{output}");
         let reason = report.reason.as_ref().expect("a reason");
-        assert_eq!(reason.code, Code::UnheardFunction, "{story}");
+        assert_eq!(reason.code, Code::UnheardFunction, "{output}");
         assert!(
             reason.what.contains("called cuMemAlloc_v99, which"),
-            "{story}"
+            "{output}"
         );
-        assert_eq!(checked.child.status.success(), passes, "{story}");
+        assert_eq!(checked.child.status.success(), passes, "{output}");
     }
 }
 
@@ -173,7 +173,7 @@ fn one_scope_after_another() {
 fn calls_missed_before_a_check_began_do_not_count_against_it() {
     let fake = Fake::new();
     let checked = checked::finish(fake.run("boundary::blind::one_scope_after_another"));
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
 }
 
 #[test]
@@ -183,8 +183,8 @@ fn a_check_that_is_off_lets_everything_pass() {
         USES_A_GPU,
         &[("GPU_LEAK_CHECK", "off"), ("CI", "true")],
     );
-    assert!(checked.child.status.success(), "{}", checked.story());
-    assert!(checked.reports.is_empty(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
+    assert!(checked.reports.is_empty(), "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -198,14 +198,14 @@ fn a_machine_without_a_device_is_not_measured_and_passes_even_in_ci() {
     for (mode, passes) in [("auto", true), ("require", false)] {
         let run = fake.run("boundary::blind::uses_no_gpu").env("CI", "true");
         let checked = checked::finish(run.env("GPU_LEAK_CHECK", mode));
-        let story = checked.story();
-        assert_eq!(checked.child.status.success(), passes, "{mode}\n{story}");
+        let output = checked.output();
+        assert_eq!(checked.child.status.success(), passes, "{mode}\n{output}");
         let report = checked.report();
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(
             (report.status, reason.code),
             (CheckStatus::NotMeasured, Code::NoGpu),
-            "{story}"
+            "{output}"
         );
     }
 }
@@ -237,6 +237,6 @@ fn a_program_with_an_unwatched_api_is_not_measured_even_with_a_device() {
         (checked.report().status, reason),
         (CheckStatus::NotMeasured, Some(Code::Backend)),
         "{}",
-        checked.story()
+        checked.output()
     );
 }

@@ -64,19 +64,19 @@ fn keeps_the_primary_context() {
 fn an_unbalanced_primary_retain_is_a_note() {
     let checked = run("retains_the_primary_context_twice_and_releases_it_once");
     checked.assert_clean();
-    let story = checked.story();
+    let output = checked.output();
     let once_more = PrimaryKept {
         place: Place::cuda(0),
         times: 1,
     };
-    assert_eq!(checked.report().primaries, [once_more], "{story}");
+    assert_eq!(checked.report().primaries, [once_more], "{output}");
     // The first test that uses a device creates its context. The summary does not mention this.
-    assert!(!story.contains("primary context"), "{story}");
+    assert!(!output.contains("primary context"), "{output}");
     let checked = run("retains_the_primary_context_and_leaks");
     assert_one_leak(&checked, Kind::Linear, 10);
-    let story = checked.story();
-    assert_eq!(checked.report().primaries, [once_more], "{story}");
-    assert!(!story.contains("primary context"), "{story}");
+    let output = checked.output();
+    assert_eq!(checked.report().primaries, [once_more], "{output}");
+    assert!(!output.contains("primary context"), "{output}");
 }
 
 #[gpu_leak_check]
@@ -100,7 +100,7 @@ fn retains_the_primary_context_twice_and_releases_it_once() {
 fn a_balanced_primary_retain_is_no_note() {
     let checked = run("retains_and_releases_the_primary_context");
     checked.assert_clean();
-    assert_eq!(checked.report().primaries, [], "{}", checked.story());
+    assert_eq!(checked.report().primaries, [], "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -168,7 +168,7 @@ fn memory_that_a_block_allows_may_be_freed_by_the_end_of_its_context() {
     let checked = run("allows_a_block_s_memory_that_the_context_frees");
     let statuses: Vec<_> = checked.reports.iter().map(|it| it.status).collect();
     let expected = [CheckStatus::Found(FindingKind::Allowed), CheckStatus::Clean];
-    assert_eq!(statuses, expected, "{}", checked.story());
+    assert_eq!(statuses, expected, "{}", checked.output());
 }
 
 #[gpu_leak_check]

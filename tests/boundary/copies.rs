@@ -81,7 +81,7 @@ fn a_thread_of_a_shared_library_works_for_the_test_that_started_it() {
     for run in [fake.run(&test), fake.run(&test).beside_others()] {
         let checked = checked::finish(run);
         let finding = assert_one_leak(&checked, Kind::Linear, 32);
-        assert_eq!(finding.foreign_thread, None, "{}", checked.story());
+        assert_eq!(finding.foreign_thread, None, "{}", checked.output());
     }
 }
 

@@ -22,20 +22,20 @@ fn leak() {
 
 /// Fails unless the body's own failure is still the outcome and the leak is reported as well.
 fn assert_fails_with_both(checked: &Checked, own: &str) {
-    let story = checked.story();
-    assert!(!checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(!checked.child.status.success(), "{output}");
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
-    assert!(checked.child.stderr.contains(own), "{story}");
+    assert!(checked.child.stderr.contains(own), "{output}");
     assert!(
         checked
             .child
             .stderr
             .contains("gpu leak: 1 allocation, 8 B on cuda:0"),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -68,10 +68,10 @@ fn returns_an_error() -> Result<(), String> {
 #[test]
 fn a_panic_without_a_leak_is_reported_unchanged() {
     let checked = run("panics_cleanly");
-    let story = checked.story();
-    assert!(!checked.child.status.success(), "{story}");
-    assert_eq!(checked.report().status, CheckStatus::Clean, "{story}");
-    assert!(!checked.child.stderr.contains("gpu leak:"), "{story}");
+    let output = checked.output();
+    assert!(!checked.child.status.success(), "{output}");
+    assert_eq!(checked.report().status, CheckStatus::Clean, "{output}");
+    assert!(!checked.child.stderr.contains("gpu leak:"), "{output}");
 }
 
 #[gpu_leak_check]
@@ -86,12 +86,12 @@ fn panics_cleanly() {
 #[test]
 fn the_right_panic_and_a_leak_fail_with_the_report() {
     let checked = run("panics_as_it_should");
-    let story = checked.story();
-    assert!(!checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(!checked.child.status.success(), "{output}");
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -112,13 +112,13 @@ fn memory_freed_after_the_verdict_is_late_and_the_verdict_stays() {
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
         "{}",
-        checked.story()
+        checked.output()
     );
     let [late] = &checked.late[..] else {
-        panic!("{}", checked.story());
+        panic!("{}", checked.output());
     };
     let reported = (&late.test, late.count, late.bytes);
-    assert_eq!(reported, (&report.test, 2, 128), "{}", checked.story());
+    assert_eq!(reported, (&report.test, 2, 128), "{}", checked.output());
     let summary = format!(
         "{}: the program freed 2 resources of the leak (128 B) {} ms after the verdict",
         report.test, late.late_ms
@@ -126,7 +126,7 @@ fn memory_freed_after_the_verdict_is_late_and_the_verdict_stays() {
     assert!(
         checked.child.stderr.contains(&summary),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -154,10 +154,10 @@ fn frees_after_the_verdict() {
 #[test]
 fn a_process_that_exits_inside_a_test_is_an_aborted_test_by_name() {
     let checked = run("exits");
-    assert!(checked.reports.is_empty(), "{}", checked.story());
+    assert!(checked.reports.is_empty(), "{}", checked.output());
     assert_eq!(checked.aborted, ["boundary::endings::exits"]);
     let last = "gpu-leak-check: 1 checked: 1 aborted\n  aborted: boundary::endings::exits\n";
-    assert!(checked.child.stderr.contains(last), "{}", checked.story());
+    assert!(checked.child.stderr.contains(last), "{}", checked.output());
 }
 
 #[test]
@@ -202,24 +202,24 @@ fn exits() {
 fn a_forked_child_reports_nothing_and_does_not_affect_its_parent() {
     // A forked child cannot use a real driver, which does not always let the child exit.
     let checked = checked::on(&Fake::new(), "boundary::endings::forks");
-    let story = checked.story();
-    let finding = only_finding(checked.report(), &story);
+    let output = checked.output();
+    let finding = only_finding(checked.report(), &output);
     let found = (finding.kind, finding.count, finding.bytes);
-    assert_eq!(found, (FindingKind::Leaked, 1, 8), "{story}");
-    assert!(checked.aborted.is_empty(), "{story}");
+    assert_eq!(found, (FindingKind::Leaked, 1, 8), "{output}");
+    assert!(checked.aborted.is_empty(), "{output}");
     let last_lines = checked.child.stderr.matches("1 checked: 1 leaked");
-    assert_eq!(last_lines.count(), 1, "{story}");
+    assert_eq!(last_lines.count(), 1, "{output}");
 }
 
 #[test]
 fn a_check_in_a_forked_child_has_measured_nothing() {
     let checked = checked::on(&Fake::new(), "boundary::endings::checks_in_a_forked_child");
-    let story = checked.story();
+    let output = checked.output();
     let mut reports = checked.reports.iter();
-    let report = reports.find(|it| it.test == "child").expect(&story);
-    assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
+    let report = reports.find(|it| it.test == "child").expect(&output);
+    assert_eq!(report.status, CheckStatus::NotMeasured, "{output}");
     let reason = report.reason.as_ref().expect("a reason");
-    assert_eq!(reason.code, Code::Unheard, "{story}");
+    assert_eq!(reason.code, Code::Unheard, "{output}");
 }
 
 #[ignore = "leaks on purpose"]

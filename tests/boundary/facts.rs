@@ -29,10 +29,10 @@ fn the_age_of_a_leak_is_reported_in_calls() {
         last: 3,
         of: 5,
     };
-    let story = checked.story();
-    assert_eq!(finding.when, Some(third), "{story}");
+    let output = checked.output();
+    assert_eq!(finding.when, Some(third), "{output}");
     let order = "   order      allocated #1 of 8 B; freed #1; allocated #2 of 24 B, #3 of 8 B; freed #3; left: #2\n";
-    assert!(checked.child.stderr.contains(order), "{story}");
+    assert!(checked.child.stderr.contains(order), "{output}");
 }
 
 #[gpu_leak_check]
@@ -49,10 +49,10 @@ fn leaks_by_the_third_of_five_calls() {
 fn the_order_of_many_calls_is_not_reported() {
     let checked = run("leaks_by_the_last_of_many_calls");
     assert_one_leak(&checked, Kind::Linear, 24);
-    let story = checked.story();
-    assert!(!checked.child.stderr.contains("   order"), "{story}");
+    let output = checked.output();
+    assert!(!checked.child.stderr.contains("   order"), "{output}");
     let line = "   when       call 21 of the 21 that allocated or freed during the test\n";
-    assert!(checked.child.stderr.contains(line), "{story}");
+    assert!(checked.child.stderr.contains(line), "{output}");
 }
 
 #[gpu_leak_check]
@@ -74,7 +74,7 @@ fn the_order_is_not_reported_unless_all_of_it_is_known() {
     assert!(
         !checked.child.stderr.contains("   order"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -108,9 +108,9 @@ fn leaks_above_its_tolerance() {
 #[test]
 fn two_calls_on_one_line_are_one_finding() {
     let checked = run("leaks_twice_on_a_line");
-    let story = checked.story();
-    let finding = only_finding(checked.report(), &story);
-    assert_eq!((finding.count, finding.bytes), (2, 16), "{story}");
+    let output = checked.output();
+    let finding = only_finding(checked.report(), &output);
+    assert_eq!((finding.count, finding.bytes), (2, 16), "{output}");
 }
 
 #[gpu_leak_check]
@@ -127,13 +127,13 @@ fn a_reserve_that_rises_while_others_run_is_reported_and_not_judged() {
     let fake = Fake::new().fault("fail:cuMemPoolTrimTo=999");
     let run = fake.run(&format!("{HERE}keeps_a_reserve_beside_another_thread"));
     let checked = checked::finish(run.beside_others());
-    let story = checked.story();
+    let output = checked.output();
     checked.assert_clean();
     assert_noted_report(
         checked.report(),
         "32.0 MiB more reserved by pool 0 on cuda:0",
     );
-    assert!(story.contains("not judged"), "{story}");
+    assert!(output.contains("not judged"), "{output}");
 }
 
 #[test]
@@ -193,14 +193,14 @@ impl Probe for Hoard {
 fn a_finding_by_a_probe_needs_no_gpu_and_gives_no_reason_for_one() {
     let fake = Fake::new().devices(0);
     let checked = checked::on(&fake, &format!("{HERE}hoards"));
-    let (report, story) = (checked.report(), checked.story());
+    let (report, output) = (checked.report(), checked.output());
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::Retained),
-        "{story}"
+        "{output}"
     );
-    assert_eq!(report.reason, None, "{story}");
-    assert!(!story.contains("no GPU"), "{story}");
+    assert_eq!(report.reason, None, "{output}");
+    assert!(!output.contains("no GPU"), "{output}");
 }
 
 #[gpu_leak_check]

@@ -59,15 +59,15 @@ fn is_answered_null() {
 #[test]
 fn an_address_freed_twice_is_a_failed_free() {
     let checked = run("frees_twice");
-    let story = checked.story();
-    assert!(!checked.child.status.success(), "{story}");
-    let finding = only_finding(checked.report(), &story);
-    assert_eq!(finding.kind, FindingKind::FailedFree, "{story}");
+    let output = checked.output();
+    assert!(!checked.child.status.success(), "{output}");
+    let finding = only_finding(checked.report(), &output);
+    assert_eq!(finding.kind, FindingKind::FailedFree, "{output}");
     let failed = finding.failed.as_ref().expect("the error and where");
     assert_eq!(
         (failed.code, &*failed.error),
         (1, "CUDA_ERROR_INVALID_VALUE"),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -84,19 +84,19 @@ fn frees_twice() {
 #[test]
 fn a_free_that_fails_leaves_its_memory_and_explains_it() {
     let checked = run_with("fail:cuMemFree_v2=1@1", "frees_once");
-    let story = checked.story();
-    assert!(!checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(!checked.child.status.success(), "{output}");
     let report = checked.report();
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::FailedFree),
-        "{story}"
+        "{output}"
     );
-    let finding = only_finding(report, &story);
+    let finding = only_finding(report, &output);
     assert_eq!(
         (finding.resource, finding.bytes),
         (Some(Kind::Linear), 24),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -112,7 +112,7 @@ fn frees_once() {
 #[test]
 fn a_successfully_repeated_free_hides_no_other_leak_of_the_line() {
     let checked = run_with("fail:cuMemFree_v2=1@1", "frees_one_again_and_leaks_another");
-    let story = checked.story();
+    let output = checked.output();
     let findings = checked.report().findings.iter();
     let reported: Vec<_> = findings
         .map(|finding| (finding.kind, finding.count, finding.bytes))
@@ -121,7 +121,7 @@ fn a_successfully_repeated_free_hides_no_other_leak_of_the_line() {
         (FindingKind::Leaked, 1, 40),
         (FindingKind::FailedFree, 1, 24),
     ];
-    assert_eq!(reported, expected, "{story}");
+    assert_eq!(reported, expected, "{output}");
 }
 
 #[gpu_leak_check]
@@ -141,7 +141,7 @@ fn frees_one_again_and_leaks_another() {
 #[test]
 fn failures_in_one_of_the_rounds_are_reported() {
     let checked = run_with("fail:cuMemFree_v2=1@2", "goes_wrong_in_its_second_round");
-    let (report, story) = (checked.report(), checked.story());
+    let (report, output) = (checked.report(), checked.output());
     let reported: Vec<_> = report
         .findings
         .iter()
@@ -152,11 +152,11 @@ fn failures_in_one_of_the_rounds_are_reported() {
         (FindingKind::Grew, 3, 120),
         (FindingKind::OverBudget, 1, 40 + 24 + 4096),
     ];
-    assert_eq!(reported, expected, "{story}");
+    assert_eq!(reported, expected, "{output}");
     let refused = "1 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory";
     assert!(
         report.notes.iter().any(|note| note.contains(refused)),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -183,11 +183,11 @@ fn a_pool_that_keeps_its_reserve_is_emptied_first() {
 #[test]
 fn a_pool_that_cannot_be_emptied_is_reported_as_first_use() {
     let checked = run_with("fail:cuMemPoolTrimTo=999", "makes_the_pool_keep_memory");
-    let story = checked.story();
-    let finding = only_finding(checked.report(), &story);
-    assert_eq!(finding.bytes, 32 << 20, "{story}");
+    let output = checked.output();
+    let finding = only_finding(checked.report(), &output);
+    assert_eq!(finding.bytes, 32 << 20, "{output}");
     // The second run finds that the block already exists, and allocates nothing.
-    assert_eq!(finding.kind, FindingKind::FirstUse, "{story}");
+    assert_eq!(finding.kind, FindingKind::FirstUse, "{output}");
 }
 
 #[gpu_leak_check]
@@ -202,15 +202,15 @@ fn makes_the_pool_keep_memory() {
 #[test]
 fn a_context_broken_before_the_check_is_inconclusive() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}begins_with_a_broken_context"));
-    let story = checked.story();
+    let output = checked.output();
     let [_, report] = &checked.reports[..] else {
-        panic!("{story}")
+        panic!("{output}")
     };
     let reason = report.reason.as_ref().expect("a reason");
     assert_eq!(
         (report.status, reason.code),
         (CheckStatus::Inconclusive, Code::Poisoned),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -245,28 +245,28 @@ fn does_nothing() {}
 #[test]
 fn a_context_broken_inside_is_named_by_the_checks_after_it() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}breaks_and_goes_on"));
-    let story = checked.story();
+    let output = checked.output();
     let [first, second] = &checked.reports[..] else {
-        panic!("{story}")
+        panic!("{output}")
     };
-    let finding = only_finding(first, &story);
-    assert_eq!(finding.kind, FindingKind::FailedFree, "{story}");
+    let finding = only_finding(first, &output);
+    assert_eq!(finding.kind, FindingKind::FailedFree, "{output}");
     assert_eq!(
         finding.failed.as_ref().expect("the error").code,
         700,
-        "{story}"
+        "{output}"
     );
     assert_noted(finding, "the context is broken");
     let again = "the second run of the body";
     assert!(
         !checked.child.stderr.contains(again),
-        "it could only fail\n{story}"
+        "it could only fail\n{output}"
     );
     let reason = second.reason.as_ref().expect("a reason");
     assert_eq!(
         (second.status, reason.code),
         (CheckStatus::Inconclusive, Code::Poisoned),
-        "{story}"
+        "{output}"
     );
     assert!(
         reason
@@ -288,7 +288,7 @@ fn breaks_and_goes_on() {
 #[test]
 fn a_free_that_failed_before_the_context_broke_is_a_finding_of_its_own() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}frees_twice_and_breaks"));
-    let story = checked.story();
+    let output = checked.output();
     let findings = checked.report().findings.iter();
     let reported: Vec<_> = findings
         .map(|finding| {
@@ -300,7 +300,7 @@ fn a_free_that_failed_before_the_context_broke_is_a_finding_of_its_own() {
         (FindingKind::FailedFree, 2, 700),
         (FindingKind::FailedFree, 1, 1),
     ];
-    assert_eq!(reported, expected, "{story}");
+    assert_eq!(reported, expected, "{output}");
 }
 
 #[gpu_leak_check]
@@ -326,12 +326,12 @@ fn a_context_broken_in_a_later_run_of_a_body_is_named_too() {
         "breaks_as_it_warms_up",
     ] {
         let checked = checked::on(&Fake::new(), &format!("{HERE}goes_on_after_{test}"));
-        let story = checked.story();
+        let output = checked.output();
         let report = checked.reports.last().expect("a report");
         let reason = report.reason.as_ref().expect("a reason");
-        assert_eq!(reason.code, Code::Poisoned, "{story}");
-        let culprit = format!("by boundary::failures::{test}");
-        assert!(reason.what.contains(&culprit), "{}\n{story}", reason.what);
+        assert_eq!(reason.code, Code::Poisoned, "{output}");
+        let named = format!("by boundary::failures::{test}");
+        assert!(reason.what.contains(&named), "{}\n{output}", reason.what);
     }
 }
 

@@ -25,28 +25,28 @@ fn run(test: &str) -> checked::Checked {
 #[test]
 fn memory_created_once_and_kept_is_reported_and_fails_nothing() {
     let checked = run("fills_a_static");
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
-    let finding = only_finding(checked.report(), &story);
-    assert_eq!(finding.kind, FindingKind::FirstUse, "{story}");
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
+    let finding = only_finding(checked.report(), &output);
+    assert_eq!(finding.kind, FindingKind::FirstUse, "{output}");
     assert_eq!(
         (finding.resource, finding.bytes),
         (Some(Kind::StreamOrdered), 4000),
-        "{story}"
+        "{output}"
     );
-    assert!(checked.child.stderr.contains("first-use"), "{story}");
+    assert!(checked.child.stderr.contains("first-use"), "{output}");
 }
 
 /// Behaves like a library that keeps its last result, or its last event, until there is a new one.
 #[test]
 fn memory_that_each_run_only_replaces_is_no_leak() {
     let checked = run("keeps_its_last_result");
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::Deferred),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -66,11 +66,11 @@ fn keeps_its_last_result() {
 #[test]
 fn memory_that_an_older_thread_replaces_by_another_path_is_no_leak() {
     let checked = run("has_a_keeper_s_result");
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
-    let finding = only_finding(checked.report(), &story);
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
+    let finding = only_finding(checked.report(), &output);
     let what = (finding.kind, finding.foreign_thread.as_deref());
-    assert_eq!(what, (FindingKind::Deferred, Some("keeper")), "{story}");
+    assert_eq!(what, (FindingKind::Deferred, Some("keeper")), "{output}");
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn keeper() -> &'static Worker {
     let mut last = None;
     let keep = move || {
         let result = match last {
-            None => one_way(),
-            Some(_) => other_way(),
+            None => one_path(),
+            Some(_) => other_path(),
         };
         if let Some(old) = last.replace(result) {
             free(old).unwrap();
@@ -114,12 +114,12 @@ fn memory_created_once_and_kept_fails_if_the_policy_says_so() {
         fake.run(&test)
     };
     let checked = checked::finish(run.env("GPU_LEAK_CHECK_FIRST_USE", "fail"));
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::FirstUse),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -144,9 +144,9 @@ fn leaks_by_turns() {
     static TURN: AtomicBool = AtomicBool::new(false);
     context();
     if TURN.fetch_xor(true, Ordering::Relaxed) {
-        one_way();
+        one_path();
     } else {
-        other_way();
+        other_path();
     }
 }
 
@@ -158,10 +158,10 @@ fn a_leak_reached_partly_by_another_path_later_is_no_first_use() {
         let reported = findings.iter().find(|finding| finding.count == count);
         reported.map(|finding| (finding.kind, finding.bytes))
     };
-    let story = checked.story();
-    assert_eq!(findings.len(), 2, "{story}");
-    assert_eq!(find(2), Some((FindingKind::Leaked, 64)), "{story}");
-    assert_eq!(find(1), Some((FindingKind::Leaked, 32)), "{story}");
+    let output = checked.output();
+    assert_eq!(findings.len(), 2, "{output}");
+    assert_eq!(find(2), Some((FindingKind::Leaked, 64)), "{output}");
+    assert_eq!(find(1), Some((FindingKind::Leaked, 32)), "{output}");
 }
 
 /// Leaves three blocks in each run. In the first run, two of them have one call path and the third
@@ -172,24 +172,24 @@ fn a_leak_reached_partly_by_another_path_later_is_no_first_use() {
 fn leaks_mostly_by_turns() {
     static IS_SECOND: AtomicBool = AtomicBool::new(false);
     context();
-    let ways: [fn() -> Pointer; 3] = match IS_SECOND.swap(true, Ordering::Relaxed) {
-        false => [one_way, one_way, other_way],
-        true => [other_way; 3],
+    let paths: [fn() -> Pointer; 3] = match IS_SECOND.swap(true, Ordering::Relaxed) {
+        false => [one_path, one_path, other_path],
+        true => [other_path; 3],
     };
-    for way in ways {
-        let _kept = way();
+    for path in paths {
+        let _kept = path();
     }
 }
 
 /// This function and the next one differ, because the compiler would otherwise merge them.
 #[inline(never)]
-fn one_way() -> Pointer {
+fn one_path() -> Pointer {
     black_box(1);
     take()
 }
 
 #[inline(never)]
-fn other_way() -> Pointer {
+fn other_path() -> Pointer {
     black_box(2);
     take()
 }

@@ -59,18 +59,18 @@ fn memory_of_a_library_is_reported_with_its_name_and_its_lifetime() {
     let fake = Fake::new().with_cublas();
     let checked = checked::on(&fake, &format!("{HERE}keeps_a_cublas_handle"));
     let finding = assert_one_leak(&checked, Kind::Linear, 64 << 20);
-    let story = checked.story();
+    let output = checked.output();
     let library = finding.site.library.as_ref().expect("a library");
     assert_eq!(
         (&*library.name, library.function.as_deref()),
         ("cuBLAS", Some("cublasCreate_v2")),
-        "{story}"
+        "{output}"
     );
     for line in [
         "   held by    cuBLAS: cublasCreate_v2 in libcublas.so.13\n",
         "cuBLAS keeps it until cublasDestroy: drop the handle",
     ] {
-        assert!(checked.child.stderr.contains(line), "{story}");
+        assert!(checked.child.stderr.contains(line), "{output}");
     }
 }
 
@@ -87,10 +87,10 @@ fn code_that_cuda_s_own_libraries_load_lazily_is_the_baseline() {
     let checked = checked::on(&fake, &format!("{HERE}uses_cublas"));
     checked.assert_clean();
     let rows = &checked.report().devices[0].rows;
-    let story = checked.story();
+    let output = checked.output();
     let handles = rows.iter().find(|row| row.layer == "handles");
     let loaded = handles.map(|row| row.after - row.baseline);
-    assert_eq!(loaded, Some(1), "the code stays loaded\n{story}");
+    assert_eq!(loaded, Some(1), "the code stays loaded\n{output}");
 }
 
 #[gpu_leak_check]
@@ -156,21 +156,21 @@ mod cubecl_runtime {
 }
 
 fn assert_inconclusive(checked: &Checked) {
-    let (report, story) = (checked.report(), checked.story());
-    assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
-    assert!(report.findings.is_empty(), "{story}");
+    let (report, output) = (checked.report(), checked.output());
+    assert_eq!(report.status, CheckStatus::Inconclusive, "{output}");
+    assert!(report.findings.is_empty(), "{output}");
     let reason = report.reason.as_ref().expect("a reason");
-    assert_eq!(reason.code, Code::NoProbe, "{story}");
-    assert!(reason.what.contains("memory that cubecl"), "{story}");
+    assert_eq!(reason.code, Code::NoProbe, "{output}");
+    assert!(reason.what.contains("memory that cubecl"), "{output}");
     let remedy = "register the probe of the crate gpu-leak-cubecl with gpu_leak_check::probe!";
-    assert!(reason.remedy.contains(remedy), "{story}");
+    assert!(reason.remedy.contains(remedy), "{output}");
     assert!(
         checked.child.stderr.contains("  inconclusive: boundary::"),
-        "{story}"
+        "{output}"
     );
     assert!(
         checked.child.stderr.contains("1 inconclusive (no probe)"),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -178,11 +178,11 @@ fn assert_inconclusive(checked: &Checked) {
 fn a_known_allocator_without_a_probe_is_inconclusive_and_no_leak_by_segment() {
     let test = format!("{HERE}reserves_through_cubecl");
     let checked = checked::run(&test);
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     assert_inconclusive(&checked);
     let fake = Fake::new();
     let checked = checked::finish(fake.run(&test).env("GPU_LEAK_CHECK", "require"));
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     assert_inconclusive(&checked);
 }
 
@@ -197,10 +197,10 @@ fn reserves_through_cubecl() {
 #[test]
 fn a_leak_beside_a_known_allocator_is_a_leak() {
     let checked = checked::run(&format!("{HERE}reserves_and_leaks"));
-    let story = checked.story();
-    assert!(!checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(!checked.child.status.success(), "{output}");
     let report = checked.report();
-    assert_eq!(only_finding(report, &story).bytes, 24, "{story}");
+    assert_eq!(only_finding(report, &output).bytes, 24, "{output}");
     assert_eq!(
         (report.status, &report.reason),
         (CheckStatus::Found(FindingKind::Leaked), &None)

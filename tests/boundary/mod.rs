@@ -50,26 +50,26 @@ fn assert_clean_with_note(checked: &Checked, part: &str) {
 /// and size, and the test failed.
 #[track_caller]
 fn assert_one_leak(checked: &Checked, kind: Kind, bytes: u64) -> &Finding {
-    let story = checked.story();
+    let output = checked.output();
     assert!(
         !checked.child.status.success(),
-        "a leak fails its test\n{story}"
+        "a leak fails its test\n{output}"
     );
     let report = checked.reports.last().expect("a report");
-    let finding = only_finding(report, &story);
-    assert_eq!(finding.kind, FindingKind::Leaked, "{story}");
+    let finding = only_finding(report, &output);
+    assert_eq!(finding.kind, FindingKind::Leaked, "{output}");
     assert_eq!(
         (finding.resource, finding.count, finding.bytes),
         (Some(kind), 1, bytes),
-        "{story}"
+        "{output}"
     );
     finding
 }
 
 #[track_caller]
-fn only_finding<'a>(report: &'a Report, story: &str) -> &'a Finding {
+fn only_finding<'a>(report: &'a Report, output: &str) -> &'a Finding {
     let [finding] = &report.findings[..] else {
-        panic!("{} findings\n{story}", report.findings.len());
+        panic!("{} findings\n{output}", report.findings.len());
     };
     finding
 }

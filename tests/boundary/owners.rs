@@ -32,11 +32,11 @@ fn allocated_before_and_freed_inside_is_shown_without_credit() {
     let checked = run("frees_what_was_there");
     checked.assert_clean();
     let [_, report] = &checked.reports[..] else {
-        panic!("{}", checked.story())
+        panic!("{}", checked.output())
     };
     let note = "1 object, 1,000 B, allocated before the test and freed during it: shown, but not offset \
          against leaks";
-    assert_eq!(report.notes, [note], "{}", checked.story());
+    assert_eq!(report.notes, [note], "{}", checked.output());
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn allocated_before_and_alive_after_is_the_baseline() {
         (row.baseline, row.after),
         (1000, 1000),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -181,7 +181,7 @@ fn allocated_inside_by_an_older_thread_alone_is_a_finding_that_names_it() {
         finding.foreign_thread.as_deref(),
         Some("old worker"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -204,7 +204,7 @@ fn has_an_old_thread_leak() {
 fn allocated_inside_by_an_older_thread_that_entered_is_a_finding() {
     let checked = run("leaks_on_an_old_thread_that_enters");
     let finding = assert_one_leak(&checked, Kind::Linear, 16);
-    assert_eq!(finding.foreign_thread, None, "{}", checked.story());
+    assert_eq!(finding.foreign_thread, None, "{}", checked.output());
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn allocated_by_an_older_thread_while_others_may_run_has_unknown_owner() {
         assert!(
             checked.child.stderr.contains(reported),
             "{}",
-            checked.story()
+            checked.output()
         );
     }
 }
@@ -304,7 +304,7 @@ fn captures() {
 fn memory_allocated_and_freed_in_a_nested_check_is_clean_for_both() {
     let checked = run("checks_inside_a_check");
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 2, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 2, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -318,7 +318,7 @@ fn checks_inside_a_check() {
 fn memory_of_an_unfinished_nested_scope_belongs_to_the_outer_one() {
     let checked = run("never_finishes_a_scope");
     assert_one_leak(&checked, Kind::Linear, 48);
-    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 1, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -346,31 +346,31 @@ fn reserved_by_an_unrelated_thread_while_others_may_run_is_no_finding() {
 #[ignore = "run in a process of its own"]
 fn runs_beside_an_unrelated_thread() {
     context();
-    stranger();
+    unrelated_thread();
     has_an_unrelated_thread_reserve();
 }
 
 /// A thread that existed before every check and allocates from a pool at each request.
-fn stranger() -> &'static Worker {
+fn unrelated_thread() -> &'static Worker {
     static THREAD: OnceLock<Worker> = OnceLock::new();
     let take = || {
         allocate_async(64 << 20);
     };
-    THREAD.get_or_init(|| worker("stranger", take))
+    THREAD.get_or_init(|| worker("unrelated", take))
 }
 
 #[gpu_leak_check]
 #[ignore = "needs the thread that its caller starts"]
 #[test]
 fn has_an_unrelated_thread_reserve() {
-    have_it_done(stranger());
+    have_it_done(unrelated_thread());
 }
 
 #[test]
 fn allocated_by_a_thread_of_an_earlier_check_has_unknown_owner() {
     let checked = run("has_an_earlier_check_s_thread_at_work");
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 2, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 2, "{}", checked.output());
 }
 
 #[test]

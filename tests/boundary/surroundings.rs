@@ -35,13 +35,13 @@ fn leaks_8_bytes(test: &str, source: &str) -> Checked {
     let fake = Fake::new();
     let run = fake.run(&format!("boundary::surroundings::{test}"));
     let checked = checked::finish(run.env(LIBRARY, &library));
-    let story = checked.story();
-    let finding = only_finding(checked.report(), &story);
+    let output = checked.output();
+    let finding = only_finding(checked.report(), &output);
     let found = (finding.kind, finding.count, finding.bytes);
-    assert_eq!(found, (FindingKind::Leaked, 1, 8), "{story}");
-    assert!(checked.aborted.is_empty(), "{story}");
+    assert_eq!(found, (FindingKind::Leaked, 1, 8), "{output}");
+    assert!(checked.aborted.is_empty(), "{output}");
     let last_lines = checked.child.stderr.matches("1 checked: 1 leaked");
-    assert_eq!(last_lines.count(), 1, "{story}");
+    assert_eq!(last_lines.count(), 1, "{output}");
     checked
 }
 
@@ -112,7 +112,7 @@ fn the_frames_of_a_library_that_was_unloaded_are_still_named() {
     let frames = &checked.report().findings[0].site.frames;
     let mut names = frames.iter();
     let frame = names.find(|frame| frame.function.as_deref() == Some("takes_in_a_library"));
-    let frame = frame.unwrap_or_else(|| panic!("{frames:#?}\n{}", checked.story()));
+    let frame = frame.unwrap_or_else(|| panic!("{frames:#?}\n{}", checked.output()));
     assert_eq!(frame.module.as_deref(), Some("libsurroundings.so"));
 }
 
@@ -257,19 +257,19 @@ fn a_program_whose_panics_abort_reports_its_leak_and_is_aborted_by_its_panic() {
         checked::read(child, &output)
     };
     let leaks = run(&[]);
-    let story = leaks.story();
-    let finding = only_finding(leaks.report(), &story);
-    assert_eq!((finding.count, finding.bytes), (1, 64), "{story}");
-    assert_eq!(leaks.child.status.code(), Some(1), "{story}");
+    let output = leaks.output();
+    let finding = only_finding(leaks.report(), &output);
+    assert_eq!((finding.count, finding.bytes), (1, 64), "{output}");
+    assert_eq!(leaks.child.status.code(), Some(1), "{output}");
     let panics = run(&["panic"]);
-    let story = panics.story();
-    assert!(panics.reports.is_empty(), "{story}");
-    assert_eq!(panics.aborted.len(), 1, "{story}");
+    let output = panics.output();
+    assert!(panics.reports.is_empty(), "{output}");
+    assert_eq!(panics.aborted.len(), 1, "{output}");
     assert!(
         panics.child.stderr.contains("the program's own panic"),
-        "{story}"
+        "{output}"
     );
-    assert_eq!(panics.child.status.code(), None, "{story}");
+    assert_eq!(panics.child.status.code(), None, "{output}");
 }
 
 /// Suppresses the only error that Valgrind reports: the harness reads the whole content of a block
@@ -300,12 +300,12 @@ fn the_same_leak_is_found_under_valgrind_without_other_errors() {
         .env("GPU_LEAK_CHECK_OUTPUT", &output);
     let child = Child::from(command.output().expect("a process"));
     let checked = checked::read(child, &output);
-    let story = checked.story();
-    let finding = only_finding(checked.report(), &story);
+    let output = checked.output();
+    let finding = only_finding(checked.report(), &output);
     let found = (finding.kind, finding.count, finding.bytes);
-    assert_eq!(found, (FindingKind::Leaked, 1, 8), "{story}");
+    assert_eq!(found, (FindingKind::Leaked, 1, 8), "{output}");
     // This is the exit code of a failed test.
-    assert_eq!(checked.child.status.code(), Some(101), "{story}");
+    assert_eq!(checked.child.status.code(), Some(101), "{output}");
 }
 
 #[gpu_leak_check]

@@ -24,34 +24,34 @@ const ONE_THREAD: LaunchConfig = LaunchConfig {
 #[test]
 fn the_device_memory_of_a_leak_is_accounted_for() {
     let checked = checked::run(&format!("{HERE}uses_the_device_and_leaks"));
-    let story = checked.story();
+    let output = checked.output();
     let [first, second] = &checked.reports[..] else {
-        panic!("{story}")
+        panic!("{output}")
     };
-    assert_eq!(first.status, CheckStatus::Clean, "{story}");
-    assert_eq!(first.devices[0].whole, None, "no context before: {story}");
+    assert_eq!(first.status, CheckStatus::Clean, "{output}");
+    assert_eq!(first.devices[0].whole, None, "no context before: {output}");
     let whole = second.devices[0].whole.as_ref();
     let whole = whole.expect("a context before");
     let taken = Part {
         purpose: Purpose::Driver,
         bytes: BYTES as i64,
     };
-    assert!(whole.parts.contains(&taken), "{story}");
+    assert!(whole.parts.contains(&taken), "{output}");
     if !gpu::is_present() {
-        assert_eq!(whole.unexplained, 0, "{story}");
+        assert_eq!(whole.unexplained, 0, "{output}");
         let line = "device used +4.00 MiB: driver +4.00 MiB\n";
-        assert!(checked.child.stderr.contains(line), "{story}");
+        assert!(checked.child.stderr.contains(line), "{output}");
     }
 }
 
 #[test]
 fn a_test_that_creates_the_context_gets_figures_of_its_second_run() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}leaks"));
-    let story = checked.story();
+    let output = checked.output();
     let whole = checked.report().devices[0].whole.as_ref().expect("a line");
-    assert!(whole.second_run, "{story}");
+    assert!(whole.second_run, "{output}");
     let line = "device used +4.00 MiB in the second run: driver +4.00 MiB\n";
-    assert!(checked.child.stderr.contains(line), "{story}");
+    assert!(checked.child.stderr.contains(line), "{output}");
 }
 
 #[test]
@@ -99,13 +99,13 @@ fn unexplained_device_memory_is_reported_and_fails_nothing() {
     let fake = Fake::new().fault("launch_grows:8388608");
     let checked = checked::on(&fake, &format!("{HERE}uses_the_device_and_launches"));
     checked.assert_clean();
-    let story = checked.story();
+    let output = checked.output();
     let whole = checked.reports[1].devices[0].whole.as_ref();
     let whole = whole.expect("a context before");
     assert_eq!(
         (whole.parts.len(), whole.unexplained),
         (0, 8 << 20),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -136,17 +136,17 @@ fn the_local_memory_of_a_kernel_is_accounted_for() {
         return;
     }
     let checked = checked::run(&format!("{HERE}uses_the_device_and_its_local_memory"));
-    let story = checked.story();
+    let output = checked.output();
     let [_, report] = &checked.reports[..] else {
-        panic!("{story}")
+        panic!("{output}")
     };
     let whole = report.devices[0].whole.as_ref();
     let whole = whole.expect("a context before");
     let local = |part: &&Part| part.purpose == Purpose::LocalMemory;
     let local = whole.parts.iter().find(local).map_or(0, |part| part.bytes);
-    assert!(local > 0, "{whole:?}\n{story}");
+    assert!(local > 0, "{whole:?}\n{output}");
     let is_small = whole.unexplained.abs() < local / 10;
-    assert!(is_small || !gpu::is_alone(whole), "{whole:?}\n{story}");
+    assert!(is_small || !gpu::is_alone(whole), "{whole:?}\n{output}");
 }
 
 #[test]

@@ -156,7 +156,7 @@ mod loader {
     }
 
     impl Engine {
-        /// The first launches fail while the device wakes up.
+        /// The first launches fail, because the device is not ready.
         fn launch(&self, _module: CUmodule) -> bool {
             self.attempts >= 2
         }

@@ -4,7 +4,7 @@
 //! stand-in for the driver. `// MISTAKE` ends the line that must be changed, or that is next to a
 //! missing line. The table names the function with the mistake, and what the program leaves. The
 //! programs were written before the code that locates mistakes, and must not be changed to suit it.
-//! Whoever writes that code does not look at the programs in `aside` meanwhile.
+//! The programs in `aside` are a held-out set: whoever works on that code does not look at them.
 
 mod aside;
 mod branches;

@@ -53,21 +53,21 @@ struct Location {
 /// Fails unless the report of this program agrees with its row.
 pub(crate) fn assert_as_in(row: &Row) {
     let checked = run(row);
-    let story = checked.story();
+    let output = checked.output();
     let report = checked.report();
-    assert_eq!(left(report), sorted(row.left.to_vec()), "{story}");
+    assert_eq!(left(report), sorted(row.left.to_vec()), "{output}");
     let fails = row.left.iter().any(|(kind, ..)| kind.is_failure());
-    assert_eq!(checked.child.status.success(), !fails, "{story}");
+    assert_eq!(checked.child.status.success(), !fails, "{output}");
     if row.left.is_empty() {
-        assert_eq!(report.status, CheckStatus::Clean, "{story}");
+        assert_eq!(report.status, CheckStatus::Clean, "{output}");
     }
     for finding in &report.findings {
-        assert_true(finding, row, &story);
+        assert_true(finding, row, &output);
     }
-    assert_eq!(named(&checked, row), row.named, "{story}");
+    assert_eq!(named(&checked, row), row.named, "{output}");
     if ON_ONE_SCREEN.contains(&row.program) {
         let rows = rows(&checked.child.stderr);
-        assert!((1..=SCREEN.1).contains(&rows), "{rows}\n{story}");
+        assert!((1..=SCREEN.1).contains(&rows), "{rows}\n{output}");
     }
 }
 
@@ -112,11 +112,11 @@ fn sorted(mut left: Vec<Left>) -> Vec<Left> {
 }
 
 /// Fails if the report makes a false statement about the cause of a finding.
-fn assert_true(finding: &Finding, row: &Row, story: &str) {
+fn assert_true(finding: &Finding, row: &Row, output: &str) {
     for others in &finding.siblings {
         let mut frees = locations(&others.freed_at).into_iter();
         let is_true = frees.any(|at| row.frees.iter().any(|free| is_in(&at, row, free)));
-        assert!(is_true, "{}\n{story}", others.freed_at);
+        assert!(is_true, "{}\n{output}", others.freed_at);
     }
     // Without siblings, the free that a passage shows may be that of a companion.
     let mut freed = finding
@@ -130,22 +130,22 @@ fn assert_true(finding: &Finding, row: &Row, story: &str) {
             line: None,
         };
         let is_true = row.frees.iter().any(|free| is_in(&at, row, free));
-        assert!(is_true, "{freed:?}\n{story}");
+        assert!(is_true, "{freed:?}\n{output}");
     }
     let holders = finding.holders.as_deref();
     match (row.held, holders) {
         (_, None) => {}
-        (Held::Nowhere, Some(holders)) => assert_eq!(holders, [], "{story}"),
+        (Held::Nowhere, Some(holders)) => assert_eq!(holders, [], "{output}"),
         (Held::By(name), Some(holders)) => {
             let is_it =
                 |given: &Option<String>| given.as_deref().is_some_and(|it| it.ends_with(name));
             let is_true = !holders.is_empty() && holders.iter().all(|it| is_it(&it.root.name));
-            assert!(is_true, "{story}");
+            assert!(is_true, "{output}");
         }
     }
     if finding.kind == FindingKind::Leaked {
         let again = Confirmation::by_second_run(finding.count, finding.bytes);
-        assert_eq!(finding.confirmed, Some(again), "{story}");
+        assert_eq!(finding.confirmed, Some(again), "{output}");
     }
 }
 
@@ -205,8 +205,9 @@ fn locations(text: &str) -> Vec<Location> {
     all
 }
 
-/// Adds the places in a line such as `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A
-/// place in the file of the innermost quoted line is named without its file.
+/// Adds the places in a line such as
+/// `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A place in the file of
+/// the innermost quoted line is named without its file.
 fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
     // The name of a wrapper may come after the line.
     let mut is_heading = text.starts_with("  -->") || text.starts_with("  :::");

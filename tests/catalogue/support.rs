@@ -97,7 +97,7 @@ pub(crate) mod cuda {
         done(unsafe { sys::cuMemFree_v2(address) });
     }
 
-    /// Like the function above, but returns an error instead of panicking.
+    /// Like [`free`], but returns an error instead of panicking.
     pub(crate) fn try_free(address: u64) -> Result<(), DriverError> {
         enter();
         // SAFETY: the driver refuses an address that it did not hand out.
@@ -132,7 +132,7 @@ pub(crate) mod cuda {
         done(unsafe { sys::cuMemFreeHost(start) });
     }
 
-    /// Like the function above, but returns an error instead of panicking.
+    /// Like [`free_pinned`], but returns an error instead of panicking.
     pub(crate) fn try_free_pinned(start: *mut c_void) -> Result<(), DriverError> {
         enter();
         // SAFETY: the driver refuses an address that it did not hand out.

@@ -105,7 +105,7 @@ fn runs_programs() {
     let directory = env::var_os("COMPOSITION_DIRECTORY").expect("a directory for reports");
     let directory = Path::new(&directory);
     let (programs, first) = (number("PROGRAMS", PROGRAMS), number("SEED", SEED));
-    // Thousands of programs panic on purpose, and nobody reads the messages.
+    // Thousands of programs panic on purpose. Their messages are not needed.
     std::panic::set_hook(Box::new(|_| {}));
     let wrong = |program: &program::Program| model::violations(&run::run(program, directory));
     let mut failed = 0;
@@ -121,10 +121,13 @@ fn runs_programs() {
             let reported = match &wrong(&small)[..] {
                 // The program did not fail again, so its result does not depend on the program
                 // alone.
-                [] => format!("not again; at first:\n  {}", first.join("\n  ")),
+                [] => format!(
+                    "it did not fail again; the first failure:\n  {}",
+                    first.join("\n  ")
+                ),
                 reported => reported.join("\n  "),
             };
-            println!("\nseed {seed}, made small:\n{small}\n  {reported}");
+            println!("\nseed {seed}, shrunk:\n{small}\n  {reported}");
         }
     }
     println!("{failed} of {programs} programs failed");

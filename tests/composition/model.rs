@@ -395,9 +395,9 @@ impl<'a> View<'a> {
     }
 
     fn is_mixed(&self) -> bool {
-        let moves = self.trace.moves.iter().map(|it| (it.by, it.at));
+        let sum_changes = self.trace.sum_changes.iter().map(|it| (it.by, it.at));
         let segments = self.trace.segments.iter().map(|it| (it.by, it.at));
-        moves.chain(segments).any(|(by, at)| {
+        sum_changes.chain(segments).any(|(by, at)| {
             let is_inside = (0..self.judged.len()).any(|run| self.is_in(run, at));
             let is_others = |run| self.trace.run_of(self.number, run).is_none();
             is_inside && matches!(by, Owner::Run(run) if is_others(run))
@@ -419,10 +419,10 @@ impl<'a> View<'a> {
             })
         };
         let rise = |run| {
-            let moves = self.trace.moves.iter();
-            let moves = moves.filter(|it| it.sum == sum && self.is_in(run, it.at));
-            let moves = moves.filter(|it| !is_settled(it.at));
-            let rise = u64::try_from(moves.map(|it| it.bytes).sum::<i64>()).unwrap_or(0);
+            let sum_changes = self.trace.sum_changes.iter();
+            let sum_changes = sum_changes.filter(|it| it.sum == sum && self.is_in(run, it.at));
+            let sum_changes = sum_changes.filter(|it| !is_settled(it.at));
+            let rise = u64::try_from(sum_changes.map(|it| it.bytes).sum::<i64>()).unwrap_or(0);
             rise.saturating_sub(self.raised_again(sum, run, |at| !is_settled(at)))
         };
         (0..self.judged.len()).map(rise).collect()
@@ -568,7 +568,7 @@ impl View<'_> {
         let most = |rises: &[u64]| rises.iter().max().copied().unwrap_or(0);
         let tolerance = self.session.settings.tolerance;
         if self.trace.has_neighbour && self.sums.iter().any(|(_, rises)| most(rises) > tolerance) {
-            expected.inconclusive = Some("somebody else may have moved a sum");
+            expected.inconclusive = Some("something else may have changed a sum");
         }
         expected.may_fail |= self.is_mixed;
         if self.is_ambiguous {

@@ -47,7 +47,7 @@ pub(super) struct Step {
     /// The counter of the step's executions.
     pub(super) number: usize,
     pub(super) when: When,
-    pub(super) what: What,
+    pub(super) action: Action,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl When {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum What {
+pub(super) enum Action {
     /// Allocates a block.
     Take(Take),
     /// Reports one address as allocated in two places, and then frees both, one of them, or
@@ -89,7 +89,7 @@ pub(super) enum What {
     /// Frees the oldest block of a list.
     FreeOldest { list: u8 },
     /// Changes a sum that only a probe knows, and possibly changes it back.
-    Move { sum: Sum, bytes: u64, back: bool },
+    ChangeSum { sum: Sum, bytes: u64, back: bool },
     /// Makes the pool allocate a segment that stays empty.
     Reserve { bytes: u64 },
     /// Runs a block check.
@@ -264,66 +264,70 @@ impl Generator {
             18 => When::Odd,
             _ => When::Even,
         };
-        let what = self.what(around, own_sites);
+        let action = self.action(around, own_sites);
         // A body that always panics would test little else.
-        let when = match &what {
-            What::Panic if when == When::Always => When::Only(2),
+        let when = match &action {
+            Action::Panic if when == When::Always => When::Only(2),
             _ => when,
         };
-        Step { number, when, what }
+        Step {
+            number,
+            when,
+            action,
+        }
     }
 
-    fn what(&mut self, around: Surroundings, own_sites: &mut Vec<u8>) -> What {
+    fn action(&mut self, around: Surroundings, own_sites: &mut Vec<u8>) -> Action {
         let is_deep = around.depth >= 3;
         match self.random.below(40) {
-            0..5 if !is_deep && !around.is_plain => What::Check {
+            0..5 if !is_deep && !around.is_plain => Action::Check {
                 settings: self.settings(),
                 caught: self.chance(1, 3),
                 body: self.body(around.deeper()),
             },
-            5..8 if !is_deep && !around.is_plain => What::Scope {
+            5..8 if !is_deep && !around.is_plain => Action::Scope {
                 finished: !self.chance(1, 8),
                 asserted: self.chance(1, 3),
                 caught: self.chance(1, 3),
                 body: self.body(around.deeper()),
             },
-            8 | 9 if !is_deep && !around.is_plain => What::Thread {
+            8 | 9 if !is_deep && !around.is_plain => Action::Thread {
                 body: self.body(around.deeper()),
             },
-            10 | 11 if !around.is_plain => What::StartWorker {
+            10 | 11 if !around.is_plain => Action::StartWorker {
                 slot: self.one_of(&[0, 1]),
             },
-            12 | 13 if !around.is_plain => What::OnWorker {
+            12 | 13 if !around.is_plain => Action::OnWorker {
                 slot: self.one_of(&[0, 1]),
                 body: self.body(around.plain()),
             },
-            14 | 15 if !is_deep && !around.is_neighbours => What::Allow {
+            14 | 15 if !is_deep && !around.is_neighbours => Action::Allow {
                 body: self.body(around.deeper()),
             },
-            16 if !around.is_plain => What::Unscoped {
+            16 if !around.is_plain => Action::Unscoped {
                 body: self.body(around.plain()),
             },
-            17..20 if self.has_neighbour && !around.is_plain => What::AskNeighbour {
+            17..20 if self.has_neighbour && !around.is_plain => Action::AskNeighbour {
                 body: self.body(Surroundings {
                     is_neighbours: true,
                     ..around.plain()
                 }),
             },
-            20 | 21 => self.a_move(),
-            22 => What::Reserve {
+            20 | 21 => self.sum_change(),
+            22 => Action::Reserve {
                 bytes: self.one_of(&[MIB, SEGMENT]),
             },
-            23 | 24 => What::FreeOldest {
+            23 | 24 => Action::FreeOldest {
                 list: self.one_of(&[0, 1]),
             },
-            25 if !around.is_plain && self.chance(1, 3) => What::Panic,
-            26 | 27 if self.sites < SITES && !around.is_plain => What::Alias {
+            25 if !around.is_plain && self.chance(1, 3) => Action::Panic,
+            26 | 27 if self.sites < SITES && !around.is_plain => Action::Alias {
                 allocator: self.one_of(&[Allocator::Reporting, Allocator::Placed]),
                 site: self.new_site(),
                 bytes: self.one_of(&[64, 1000]),
                 freed: self.chance(1, 3),
             },
-            28 if !is_deep => What::Repeat {
+            28 if !is_deep => Action::Repeat {
                 times: self.one_of(&[2, 3]),
                 body: self.body(around.deeper()),
             },
@@ -331,9 +335,9 @@ impl Generator {
         }
     }
 
-    fn a_move(&mut self) -> What {
+    fn sum_change(&mut self) -> Action {
         let sum = self.one_of(&Sum::ALL);
-        What::Move {
+        Action::ChangeSum {
             sum,
             bytes: match sum {
                 Sum::Silent => self.one_of(&[64, MIB]),
@@ -343,12 +347,12 @@ impl Generator {
         }
     }
 
-    fn take(&mut self, own_sites: &mut Vec<u8>) -> What {
+    fn take(&mut self, own_sites: &mut Vec<u8>) -> Action {
         let reuses = !own_sites.is_empty() && self.chance(1, 4);
         let site = match (reuses, self.sites < SITES) {
             (true, _) => self.one_of(own_sites),
             (false, true) => self.new_site(),
-            (false, false) => return self.a_move(),
+            (false, false) => return self.sum_change(),
         };
         own_sites.push(site);
         let slot = self.one_of(&[0, 1]);
@@ -359,7 +363,7 @@ impl Generator {
             9 => Allocator::Partly,
             _ => Allocator::Pool,
         };
-        What::Take(Take {
+        Action::Take(Take {
             allocator,
             place: u8::from(self.chance(1, 4)),
             bytes: self.one_of(&[1, 7, 40, 60, 100, 1000, 1000, 4096]),
@@ -382,8 +386,8 @@ impl Generator {
     }
 }
 
-impl What {
-    /// The steps inside this step, if it can contain any.
+impl Action {
+    /// The steps inside this action, if it can contain any.
     pub(super) fn body(&self) -> Option<&Vec<Step>> {
         match self {
             Self::Check { body, .. }
@@ -425,7 +429,12 @@ impl fmt::Display for Program {
 }
 
 fn lines(out: &mut fmt::Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Result {
-    for Step { number, when, what } in steps {
+    for Step {
+        number,
+        when,
+        action,
+    } in steps
+    {
         write!(out, "{:width$}{number}: ", "", width = 2 * depth)?;
         match when {
             When::Always => {}
@@ -434,8 +443,8 @@ fn lines(out: &mut fmt::Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Res
             When::Odd => write!(out, "in odd executions: ")?,
             When::Even => write!(out, "in even executions: ")?,
         }
-        match what {
-            What::Take(Take {
+        match action {
+            Action::Take(Take {
                 allocator,
                 place,
                 bytes,
@@ -452,13 +461,13 @@ fn lines(out: &mut fmt::Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Res
                     "take {bytes} B of {allocator:?}{newest} on place {place} at site {site}: {fate:?}"
                 )?;
             }
-            What::Check {
+            Action::Check {
                 settings, caught, ..
             } => {
                 let caught = if *caught { ", its panic caught" } else { "" };
                 writeln!(out, "check {settings}{caught}")?;
             }
-            What::Scope {
+            Action::Scope {
                 finished,
                 asserted,
                 caught,
@@ -472,15 +481,15 @@ fn lines(out: &mut fmt::Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Res
                 let caught = if *caught { ", its panic caught" } else { "" };
                 writeln!(out, "scope{asserted}{caught}")?;
             }
-            What::Repeat { times, .. } => writeln!(out, "{times} times")?,
-            What::Thread { .. } => writeln!(out, "thread")?,
-            What::OnWorker { slot, .. } => writeln!(out, "on worker {slot}")?,
-            What::Allow { .. } => writeln!(out, "allow")?,
-            What::Unscoped { .. } => writeln!(out, "in no scope")?,
-            What::AskNeighbour { .. } => writeln!(out, "neighbour")?,
+            Action::Repeat { times, .. } => writeln!(out, "{times} times")?,
+            Action::Thread { .. } => writeln!(out, "thread")?,
+            Action::OnWorker { slot, .. } => writeln!(out, "on worker {slot}")?,
+            Action::Allow { .. } => writeln!(out, "allow")?,
+            Action::Unscoped { .. } => writeln!(out, "in no scope")?,
+            Action::AskNeighbour { .. } => writeln!(out, "neighbour")?,
             plain => writeln!(out, "{plain:?}")?,
         }
-        if let Some(body) = what.body() {
+        if let Some(body) = action.body() {
             lines(out, body, depth + 1)?;
         }
     }

@@ -15,9 +15,9 @@ use gpu_leak_check::report::check_report::Report;
 use gpu_leak_check::{Check, OnLeak, Scope, allow, hand_over};
 
 use super::allocators::{self, Allocator};
-use super::program::{Fate, Program, SEGMENT, SLOTS, Settings, Step, Take, What};
+use super::program::{Action, Fate, Program, SEGMENT, SLOTS, Settings, Step, Take};
 use super::sites;
-use super::trace::{Block, Kind, Move, Owner, Reserved, Run, Session, Trace};
+use super::trace::{Block, Kind, Owner, Reserved, Run, Session, SumChange, Trace};
 
 /// A program in progress.
 struct Execution {
@@ -106,7 +106,7 @@ pub(super) fn run(program: &Program, directory: &Path) -> Trace {
     let mut trace = execution
         .trace
         .into_inner()
-        .expect("nobody panicked with it");
+        .expect("no panic while it was locked");
     for report in reports(directory) {
         let name = report.test.rsplit(": ").next().unwrap_or_default();
         let number = match name.strip_prefix('s') {
@@ -268,15 +268,15 @@ impl Execution {
             let execution = *executed;
             drop(counters);
             if step.when.is(execution) {
-                self.step(context, &step.what, &mut guards);
+                self.step(context, &step.action, &mut guards);
             }
         }
     }
 
-    fn step(&self, context: Context, what: &What, guards: &mut Guards<'_>) {
-        match what {
-            What::Take(take) => self.take(context, take, guards),
-            What::Alias {
+    fn step(&self, context: Context, action: &Action, guards: &mut Guards<'_>) {
+        match action {
+            Action::Take(take) => self.take(context, take, guards),
+            Action::Alias {
                 allocator,
                 site,
                 bytes,
@@ -292,13 +292,13 @@ impl Execution {
                 };
                 self.alias(context, &take, *freed);
             }
-            What::FreeOldest { list } => {
+            Action::FreeOldest { list } => {
                 let oldest = lock(&self.lists)[usize::from(*list)].pop_front();
                 if let Some(oldest) = oldest {
                     self.free(oldest);
                 }
             }
-            What::Move { sum, bytes, back } => {
+            Action::ChangeSum { sum, bytes, back } => {
                 let mut trace = self.trace();
                 let (by, at) = (trace.owner(context.home), trace.tick());
                 sum.add(*bytes);
@@ -306,7 +306,7 @@ impl Execution {
                     sum.subtract(*bytes);
                 } else {
                     let bytes = i64::try_from(*bytes).expect("a small number");
-                    trace.moves.push(Move {
+                    trace.sum_changes.push(SumChange {
                         sum: *sum,
                         by,
                         at,
@@ -314,53 +314,53 @@ impl Execution {
                     });
                 }
             }
-            What::Reserve { bytes } => _ = self.reserve(context, *bytes),
-            What::Check {
+            Action::Reserve { bytes } => _ = self.reserve(context, *bytes),
+            Action::Check {
                 settings,
                 caught,
                 body,
             } => self.check(context, *settings, *caught, body),
-            What::Scope {
+            Action::Scope {
                 finished,
                 asserted,
                 caught,
                 body,
             } => self.scope(context, (*finished, *asserted), *caught, body),
-            What::Repeat { times, body } => {
+            Action::Repeat { times, body } => {
                 for _ in 0..*times {
                     self.steps(context, body);
                 }
             }
-            What::Thread { body } => {
+            Action::Thread { body } => {
                 let (execution, body) = (self.shared(), body.clone());
                 let thread = thread::spawn(move || execution.steps(context, &body));
                 go_on(thread.join());
             }
-            What::StartWorker { slot } => {
+            Action::StartWorker { slot } => {
                 let worker = &mut lock(&self.workers)[usize::from(*slot)];
                 worker.get_or_insert_with(|| (Worker::start(), context));
             }
-            What::OnWorker { slot, body } => {
+            Action::OnWorker { slot, body } => {
                 let workers = lock(&self.workers);
                 if let Some((worker, home)) = &workers[usize::from(*slot)] {
                     worker.job(self.job(*home, body));
                 }
             }
-            What::Allow { body } => {
+            Action::Allow { body } => {
                 let allowed = Context {
                     is_allowed: context.home != Owner::Nobody,
                     ..context
                 };
                 allow("the table is shared", || self.steps(allowed, body));
             }
-            What::Unscoped { body } => {
+            Action::Unscoped { body } => {
                 let nobody = Context {
                     home: Owner::Nobody,
                     is_allowed: false,
                 };
                 Scope::none().in_scope(|| self.steps(nobody, body));
             }
-            What::AskNeighbour { body } => {
+            Action::AskNeighbour { body } => {
                 if let Some(neighbour) = &self.neighbour {
                     let context = Context {
                         home: Owner::Neighbour,
@@ -369,7 +369,7 @@ impl Execution {
                     neighbour.job(self.job(context, body));
                 }
             }
-            What::Panic => resume_unwind(Box::new("the program's own panic")),
+            Action::Panic => resume_unwind(Box::new("the program's own panic")),
         }
     }
 

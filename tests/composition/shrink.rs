@@ -1,8 +1,8 @@
 //! Shrinks a failing program.
 
-use super::program::{Program, Settings, Step, When};
+use super::program::{Action, Program, Settings, Step, When};
 
-/// Removes one thing at a time, and returns the smallest program found that still `fails`.
+/// Removes one element at a time, and returns the smallest program found that still `fails`.
 pub(super) fn shrink(mut program: Program, mut fails: impl FnMut(&Program) -> bool) -> Program {
     loop {
         let smaller = candidates(&program).into_iter().find(&mut fails);
@@ -34,27 +34,27 @@ fn candidates(program: &Program) -> Vec<Program> {
     all
 }
 
-/// Returns each body that can be made by removing one thing from this one.
+/// Returns each body that results from removing one element of this one.
 fn bodies(steps: &[Step]) -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for at in 0..steps.len() {
         let mut without = steps.to_vec();
         let step = without.remove(at);
         all.push(without.clone());
-        if let Some(inner) = step.what.body() {
+        if let Some(inner) = step.action.body() {
             let mut flat = without.clone();
             flat.splice(at..at, inner.iter().cloned());
             all.push(flat);
             for smaller in bodies(inner) {
                 let mut changed = step.clone();
-                *changed.what.body_mut().expect("it has a body") = smaller;
+                *changed.action.body_mut().expect("it has a body") = smaller;
                 all.push(with(&without, at, changed));
             }
         }
-        if let super::program::What::Check { settings, .. } = &step.what {
+        if let Action::Check { settings, .. } = &step.action {
             for simpler in simpler(*settings) {
                 let mut changed = step.clone();
-                if let super::program::What::Check { settings, .. } = &mut changed.what {
+                if let Action::Check { settings, .. } = &mut changed.action {
                     *settings = simpler;
                 }
                 all.push(with(&without, at, changed));

@@ -16,7 +16,7 @@ pub(super) struct Trace {
     pub(super) sessions: Vec<Session>,
     pub(super) runs: Vec<Run>,
     pub(super) blocks: Vec<Block>,
-    pub(super) moves: Vec<Move>,
+    pub(super) sum_changes: Vec<SumChange>,
     pub(super) segments: Vec<Reserved>,
     now: Tick,
 }
@@ -84,7 +84,7 @@ pub(super) struct Block {
 
 /// A change of a sum.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Move {
+pub(super) struct SumChange {
     pub(super) sum: Sum,
     pub(super) by: Owner,
     pub(super) at: Tick,

@@ -39,7 +39,7 @@ fn clones_are_one_device_and_two_calls_are_two() {
 
 #[test]
 fn a_missing_cuda_device_is_an_error_with_its_name() {
-    let error = Device::cuda(4000).expect_err("nobody has as many");
+    let error = Device::cuda(4000).expect_err("no machine has as many devices");
     assert!(matches!(error, Error::Unavailable { .. }));
     assert!(error.to_string().starts_with("cuda:4000: "), "{error}");
 }
@@ -170,7 +170,7 @@ fn a_fraction_limits_what_is_reserved() {
     set_memory_fraction(&device, 0.25).expect("a fraction");
     drop(Buffer::new(&device, 256 * MIB).expect("just within"));
     assert!(Buffer::new(&device, 257 * MIB).is_err());
-    let error = set_memory_fraction(&device, 1.5).expect_err("no fraction");
+    let error = set_memory_fraction(&device, 1.5).expect_err("it is not a fraction");
     assert_eq!(
         error.to_string(),
         "set_memory_fraction: 1.5 is not a fraction from 0 to 1"

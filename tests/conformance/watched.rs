@@ -203,25 +203,25 @@ fn line_of(mark: &str) -> Option<u32> {
 #[test]
 fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
     let checked = run("keeps_two_buffers");
-    let (report, story) = (checked.report(), checked.story());
+    let (report, output) = (checked.report(), checked.output());
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
     let finding = only(report);
-    assert_eq!(finding.layer.to_string(), LAYER, "{story}");
-    assert_eq!(finding.place.to_string(), "embedded:3", "{story}");
-    assert_eq!(finding.resource, Some(Kind::Block), "{story}");
+    assert_eq!(finding.layer.to_string(), LAYER, "{output}");
+    assert_eq!(finding.place.to_string(), "embedded:3", "{output}");
+    assert_eq!(finding.resource, Some(Kind::Block), "{output}");
     // For a request of 1000 bytes, the allocator counts a block of 1024 bytes as allocated.
-    assert_eq!((finding.count, finding.bytes), (2, 2048), "{story}");
+    assert_eq!((finding.count, finding.bytes), (2, 2048), "{output}");
     let user = &finding.site.frames[finding.site.user.expect("the line that took them")];
     assert_eq!(
         user.file.as_deref(),
         Some("tests/conformance/watched.rs"),
-        "{story}"
+        "{output}"
     );
-    assert_eq!(user.line, line_of("buffer"), "{story}");
+    assert_eq!(user.line, line_of("buffer"), "{output}");
 
     let device = report
         .devices
@@ -233,9 +233,13 @@ fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
             .find(|row| row.layer == LAYER && row.figure == figure)
     };
     let allocated = row(Figure::Allocated).expect("allocated");
-    assert_eq!((allocated.baseline, allocated.after), (0, 2048), "{story}");
+    assert_eq!((allocated.baseline, allocated.after), (0, 2048), "{output}");
     let reserved = row(Figure::Reserved).expect("reserved");
-    assert_eq!((reserved.baseline, reserved.after), (0, 2 << 20), "{story}");
+    assert_eq!(
+        (reserved.baseline, reserved.after),
+        (0, 2 << 20),
+        "{output}"
+    );
 }
 
 #[test]
@@ -249,18 +253,18 @@ fn memory_that_is_only_cached_is_no_leak() {
 #[test]
 fn on_cuda_a_kept_buffer_is_reported_once_by_the_allocators_layer() {
     let checked = checked::run("conformance::watched::keeps_a_buffer_on_cuda");
-    let (report, story) = (checked.report(), checked.story());
+    let (report, output) = (checked.report(), checked.output());
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
     let finding = only(report);
-    assert_eq!(finding.layer.to_string(), LAYER, "{story}");
-    assert_eq!(finding.place.to_string(), "cuda:0", "{story}");
-    assert_eq!((finding.count, finding.bytes), (1, 1024), "{story}");
+    assert_eq!(finding.layer.to_string(), LAYER, "{output}");
+    assert_eq!(finding.place.to_string(), "cuda:0", "{output}");
+    assert_eq!((finding.count, finding.bytes), (1, 1024), "{output}");
     let user = &finding.site.frames[finding.site.user.expect("the line that took it")];
-    assert_eq!(user.line, line_of("cuda"), "{story}");
+    assert_eq!(user.line, line_of("cuda"), "{output}");
 }
 
 #[test]
@@ -274,26 +278,26 @@ fn on_cuda_memory_that_is_only_cached_is_no_leak() {
 fn a_kept_graph_retains_its_pool() {
     let checked = run("keeps_a_graph");
     let finding = only(checked.report());
-    assert_eq!(finding.kind, FindingKind::Retained, "{}", checked.story());
-    assert_eq!(finding.layer.to_string(), LAYER, "{}", checked.story());
-    assert_eq!(finding.bytes, 2 << 20, "{}", checked.story());
+    assert_eq!(finding.kind, FindingKind::Retained, "{}", checked.output());
+    assert_eq!(finding.layer.to_string(), LAYER, "{}", checked.output());
+    assert_eq!(finding.bytes, 2 << 20, "{}", checked.output());
 }
 
 #[test]
 fn on_cuda_a_kept_graph_is_reported_with_its_line() {
     let checked = checked::run("conformance::watched::keeps_a_graph_on_cuda");
-    let (report, story) = (checked.report(), checked.story());
+    let (report, output) = (checked.report(), checked.output());
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
     let mut findings = report.findings.iter();
     let exec = findings.find(|finding| finding.resource == Some(Kind::ExecGraph));
-    let exec = exec.unwrap_or_else(|| panic!("{story}"));
-    assert_eq!(exec.count, 1, "{story}");
+    let exec = exec.unwrap_or_else(|| panic!("{output}"));
+    assert_eq!(exec.count, 1, "{output}");
     let lines: Vec<_> = exec.site.frames.iter().map(|frame| frame.line).collect();
-    assert!(lines.contains(&line_of("graph")), "{story}");
+    assert!(lines.contains(&line_of("graph")), "{output}");
 }
 
 #[test]
@@ -305,12 +309,12 @@ fn on_cuda_replayed_graphs_leave_nothing() {
 fn a_kept_device_is_a_leak_of_its_buffer_alone() {
     let checked = run("keeps_its_device");
     let finding = only(checked.report());
-    assert_eq!(finding.layer.to_string(), LAYER, "{}", checked.story());
+    assert_eq!(finding.layer.to_string(), LAYER, "{}", checked.output());
     assert_eq!(
         (finding.count, finding.bytes),
         (1, 1024),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -322,13 +326,13 @@ fn without_a_cache_the_layer_below_reports_the_leak() {
         finding.layer.to_string(),
         "allocator:embedded",
         "{}",
-        checked.story()
+        checked.output()
     );
     assert_eq!(
         (finding.count, finding.bytes),
         (1, 1000),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

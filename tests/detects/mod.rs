@@ -25,11 +25,11 @@ fn a_cublas_handle() {
     }
     let checked = checked::run("detects::planted::a_cublas_handle::leaks");
     let report = checked.report();
-    let story = checked.story();
+    let output = checked.output();
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
     for leak in report
         .findings
@@ -37,10 +37,10 @@ fn a_cublas_handle() {
         .filter(|finding| finding.kind == FindingKind::Leaked)
     {
         let user = &leak.site.frames[leak.site.user.expect("a line of the user's")];
-        assert_eq!(user.line, Some(line_of("cublas")), "{story}");
+        assert_eq!(user.line, Some(line_of("cublas")), "{output}");
         let library = leak.site.library.as_ref().expect("a library");
-        assert_eq!(library.name, "cuBLAS", "{story}");
-        assert!(library.known.is_some(), "{story}");
+        assert_eq!(library.name, "cuBLAS", "{output}");
+        assert!(library.known.is_some(), "{output}");
     }
     let linear = report
         .findings
@@ -48,6 +48,6 @@ fn a_cublas_handle() {
         .filter(|finding| finding.resource == Some(Kind::Linear));
     assert!(
         linear.map(|finding| finding.bytes).sum::<u64>() > 0,
-        "{story}"
+        "{output}"
     );
 }

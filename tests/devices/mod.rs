@@ -32,11 +32,11 @@ fn leaks(checked: &Checked) -> Vec<(Kind, Place, u64)> {
     assert!(
         !checked.child.status.success(),
         "a leak fails its test\n{}",
-        checked.story()
+        checked.output()
     );
     let report = checked.reports.last().expect("a report");
     let leaks = report.findings.iter().map(|finding| {
-        assert_eq!(finding.kind, FindingKind::Leaked, "{}", checked.story());
+        assert_eq!(finding.kind, FindingKind::Leaked, "{}", checked.output());
         (
             finding.resource.expect("a kind"),
             finding.place,
@@ -69,7 +69,7 @@ fn a_leak_on_another_device_than_the_test_names_is_found_there() {
         leaks(&checked),
         [(Kind::Linear, Place::cuda(1), 3000)],
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -91,14 +91,14 @@ fn a_library_with_a_device_of_its_own() {
 #[test]
 fn a_report_has_the_baselines_of_both() {
     let checked = run("child_with_memory_on_both");
-    let story = checked.story();
+    let output = checked.output();
     let report = checked.reports.last().expect("a report");
-    assert_eq!(allocated(report, 0), (1000, 1000), "{story}");
-    assert_eq!(allocated(report, 1), (2000, 2500), "{story}");
+    assert_eq!(allocated(report, 0), (1000, 1000), "{output}");
+    assert_eq!(allocated(report, 1), (2000, 2500), "{output}");
     assert_eq!(
         leaks(&checked),
         [(Kind::Linear, Place::cuda(1), 500)],
-        "{story}"
+        "{output}"
     );
 }
 
@@ -135,7 +135,7 @@ fn leaks_on_device_1() {
 #[test]
 fn memory_belongs_to_its_own_device_and_not_the_current_one() {
     let checked = run("allocates_on_device_1_from_device_0");
-    let story = checked.story();
+    let output = checked.output();
     let mut wanted = [
         (Kind::StreamOrdered, Place::cuda(0), 400),
         (Kind::StreamOrdered, Place::cuda(1), 600),
@@ -144,7 +144,7 @@ fn memory_belongs_to_its_own_device_and_not_the_current_one() {
         (Kind::Pool, Place::cuda(1), 0),
     ];
     wanted.sort_unstable();
-    assert_eq!(leaks(&checked), wanted, "{story}");
+    assert_eq!(leaks(&checked), wanted, "{output}");
 }
 
 #[gpu_leak_check]
@@ -222,12 +222,12 @@ fn a_leak_on_one_device_is_found_while_the_other_has_no_context() {
         leaks(&checked),
         [(Kind::Linear, Place::cuda(1), 500)],
         "{}",
-        checked.story()
+        checked.output()
     );
     assert!(
         checked.child.stdout.contains(ONLY_DEVICE_1),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -239,7 +239,7 @@ fn child_that_leaks_on_device_1() {
     use std::io::Write as _;
     let outcome = std::panic::catch_unwind(leaks_on_device_1);
     if !is_active(0) {
-        writeln!(std::io::stdout(), "{ONLY_DEVICE_1}").expect("somebody listens");
+        writeln!(std::io::stdout(), "{ONLY_DEVICE_1}").expect("standard output is open");
     }
     outcome.expect("a leak fails its test");
 }

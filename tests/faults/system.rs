@@ -10,7 +10,7 @@ use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::Fake;
 
 use super::bodies::{LEAVES_A_BLOCK, LEAVES_NOTHING, PLANTED};
-use super::{CAME_TO_ITS_END, assert_not_blamed, assert_not_missed, assert_survived};
+use super::{CAME_TO_ITS_END, assert_no_false_alarm, assert_not_missed, assert_survived};
 
 const HERE: &str = "faults::system::";
 
@@ -21,27 +21,27 @@ fn without_room_for_a_thread_the_check_fails_and_says_so() {
         .run(LEAVES_NOTHING)
         .env("RUST_MIN_STACK", (1_u64 << 50).to_string());
     let child = run.run();
-    let story = format!("{}\n{}", child.stdout, child.stderr);
-    assert!(super::ended_by_itself(child.status), "{story}");
-    assert!(!child.status.success(), "{story}");
+    let output = format!("{}\n{}", child.stdout, child.stderr);
+    assert!(super::ended_by_itself(child.status), "{output}");
+    assert!(!child.status.success(), "{output}");
     assert!(
         child
             .stderr
             .contains("failed: Resource temporarily unavailable"),
-        "{story}"
+        "{output}"
     );
-    assert!(!child.stdout.contains(CAME_TO_ITS_END), "{story}");
+    assert!(!child.stdout.contains(CAME_TO_ITS_END), "{output}");
 }
 
 #[test]
 fn a_disk_that_is_full_changes_no_verdict() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}fills_the_disk"));
-    let story = checked.story();
-    assert!(super::ended_by_itself(checked.child.status), "{story}");
-    assert!(!checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(super::ended_by_itself(checked.child.status), "{output}");
+    assert!(!checked.child.status.success(), "{output}");
     let reported = "gpu leak: 1 allocation, 4.02 KiB (4,120 B) on cuda:0";
-    assert!(checked.child.stderr.contains(reported), "{story}");
-    assert!(checked.child.stderr.contains("cannot write"), "{story}");
+    assert!(checked.child.stderr.contains(reported), "{output}");
+    assert!(checked.child.stderr.contains("cannot write"), "{output}");
 }
 
 #[gpu_leak_check]
@@ -57,10 +57,10 @@ fn fills_the_disk() {
 #[test]
 fn a_directory_that_goes_away_meanwhile_changes_no_verdict() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}removes_the_run_files"));
-    let story = checked.story();
-    assert!(super::ended_by_itself(checked.child.status), "{story}");
+    let output = checked.output();
+    assert!(super::ended_by_itself(checked.child.status), "{output}");
     let reported = "gpu leak: 1 allocation, 4.02 KiB (4,120 B) on cuda:0";
-    assert!(checked.child.stderr.contains(reported), "{story}");
+    assert!(checked.child.stderr.contains(reported), "{output}");
 }
 
 #[gpu_leak_check]
@@ -83,9 +83,9 @@ fn without_file_descriptors_a_leak_is_still_found() {
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
         "{}",
-        checked.story()
+        checked.output()
     );
-    assert_eq!(report.findings[0].bytes, PLANTED, "{}", checked.story());
+    assert_eq!(report.findings[0].bytes, PLANTED, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -109,14 +109,14 @@ fn an_output_that_cannot_be_made_changes_no_verdict() {
                 .run(test)
                 .env("GPU_LEAK_CHECK_OUTPUT", &place)
                 .run();
-            let story = format!("{}\n{}", child.stdout, child.stderr);
+            let output = format!("{}\n{}", child.stdout, child.stderr);
             assert_eq!(
                 child.status.success(),
                 passes,
-                "{}: {story}",
+                "{}: {output}",
                 place.display()
             );
-            assert_eq!(child.stderr.contains("gpu leak: "), !passes, "{story}");
+            assert_eq!(child.stderr.contains("gpu leak: "), !passes, "{output}");
         }
     }
 }
@@ -137,7 +137,7 @@ fn an_unusual_environment_changes_no_verdict() {
         let fault = format!("{name}={value}");
         let on = |test| checked::finish(Fake::new().run(test).env(name, value));
         assert_not_missed(&on(LEAVES_A_BLOCK), PLANTED, &fault);
-        assert_not_blamed(&on(LEAVES_NOTHING), false, &fault);
+        assert_no_false_alarm(&on(LEAVES_NOTHING), false, &fault);
     }
 }
 

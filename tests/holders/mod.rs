@@ -35,14 +35,14 @@ fn run_with(time: &str, test: &str, prepared: impl FnOnce(Run) -> Run) -> Checke
 fn leak(checked: &Checked) -> &Finding {
     let mut findings = checked.report().findings.iter();
     let leak = findings.find(|finding| finding.kind == FindingKind::Leaked);
-    leak.unwrap_or_else(|| panic!("no leak\n{}", checked.story()))
+    leak.unwrap_or_else(|| panic!("no leak\n{}", checked.output()))
 }
 
 /// Returns the only place that leads to the leak.
 fn only(checked: &Checked) -> &Holder {
     match leak(checked).holders.as_deref() {
         Some([one]) => one,
-        others => panic!("{others:?}\n{}", checked.story()),
+        others => panic!("{others:?}\n{}", checked.output()),
     }
 }
 
@@ -57,14 +57,14 @@ fn assert_static(test: &str, name: &str, blocks: u32) {
         (root.kind, root.name.as_ref(), *on),
         (HolderKind::Static, Some(&path), blocks),
         "{}",
-        checked.story()
+        checked.output()
     );
     assert_eq!((&root.thread, &root.module), (&None, &None));
     let reported = format!("held by    static main::holders::planted::{name}");
     assert!(
         checked.child.stderr.contains(&reported),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -109,7 +109,7 @@ fn an_object_is_found_by_its_handle() {
 fn a_thread_that_waits_is_named_with_its_function() {
     let checked = run("kept_on_a_stack");
     let Holder { root, .. } = only(&checked);
-    assert_eq!(root.kind, HolderKind::Stack, "{}", checked.story());
+    assert_eq!(root.kind, HolderKind::Stack, "{}", checked.output());
     assert_eq!(root.thread.as_deref(), Some("worker-3"));
     let function = root.name.as_deref().expect("a function");
     assert!(function.contains("planted::"), "{function}");
@@ -126,12 +126,12 @@ fn is_in(places: &[String], function: &str) -> bool {
 fn the_functions_that_use_a_static_are_named() {
     let checked = run("kept_in_a_static");
     let root = &only(&checked).root;
-    assert!(is_in(&root.used_in, "keep"), "{}", checked.story());
+    assert!(is_in(&root.used_in, "keep"), "{}", checked.output());
     let reported = "held by    static main::holders::planted::STATIC; used in planted::";
     assert!(
         checked.child.stderr.contains(reported),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -139,11 +139,11 @@ fn the_functions_that_use_a_static_are_named() {
 fn the_blocks_on_the_way_from_a_static_are_named_by_where_they_were_allocated() {
     let checked = run("kept_in_a_new_block_each_time");
     let holder = only(&checked);
-    assert_eq!(holder.blocks, 1, "{}", checked.story());
+    assert_eq!(holder.blocks, 1, "{}", checked.output());
     assert!(
         is_in(&holder.allocated_in, "in_a_new_block"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -154,19 +154,19 @@ fn blocks_that_lead_to_each_other_are_named_by_where_they_were_allocated() {
         return assert!(gpu::is_present() || std_keeps_frame_pointers());
     }
     let enclosing = leak(&checked).enclosing.as_ref();
-    let enclosing = enclosing.unwrap_or_else(|| panic!("{}", checked.story()));
+    let enclosing = enclosing.unwrap_or_else(|| panic!("{}", checked.output()));
     assert_eq!((enclosing.blocks, enclosing.is_cycle), (2, true));
     assert!(
         is_in(&enclosing.allocated_in, "node"),
         "{}",
-        checked.story()
+        checked.output()
     );
     let reported = "held by    only a cycle of 2 heap blocks that nothing else points to, allocated in \
                 planted::node";
     assert!(
         checked.child.stderr.contains(reported),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -177,7 +177,7 @@ fn a_block_to_which_nothing_leads_is_named_by_where_it_was_allocated() {
         return assert!(gpu::is_present() || std_keeps_frame_pointers());
     }
     let enclosing = leak(&checked).enclosing.as_ref();
-    let enclosing = enclosing.unwrap_or_else(|| panic!("{}", checked.story()));
+    let enclosing = enclosing.unwrap_or_else(|| panic!("{}", checked.output()));
     assert_eq!((enclosing.blocks, enclosing.is_cycle), (1, false));
     assert!(is_in(&enclosing.allocated_in, "forget_a_box"));
 }
@@ -193,16 +193,16 @@ fn the_place_where_a_leak_s_owner_was_freed_is_named() {
     let places = outlived.flat_map(|it| [Some(it.freed_at.clone()), it.allocated_in.clone()]);
     let places: Vec<_> = places.flatten().collect();
     for function in ["discard", "discarded_with_its_box"] {
-        assert!(is_in(&places, function), "{}", checked.story());
+        assert!(is_in(&places, function), "{}", checked.output());
     }
     let reported = "): what held it was dropped or cleared here\n";
     assert!(
         checked.child.stderr.contains(reported),
         "{}",
-        checked.story()
+        checked.output()
     );
     let help = "help: free it before planted::discard (";
-    assert!(checked.child.stderr.contains(help), "{}", checked.story());
+    assert!(checked.child.stderr.contains(help), "{}", checked.output());
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -210,25 +210,25 @@ fn the_place_where_a_leak_s_owner_was_freed_is_named() {
 fn a_detached_thread_is_reported_with_where_it_was_started_and_detached() {
     let checked = run("kept_by_a_detached_thread");
     let root = &only(&checked).root;
-    assert_eq!(root.thread, None, "it has no name\n{}", checked.story());
+    assert_eq!(root.thread, None, "it has no name\n{}", checked.output());
     let at = |place: &Option<String>| Vec::from_iter(place.clone());
     assert!(
         is_in(&at(&root.started_in), "start_a_thread"),
         "{}",
-        checked.story()
+        checked.output()
     );
     assert!(
         is_in(&at(&root.detached_in), "abandon"),
         "{}",
-        checked.story()
+        checked.output()
     );
     let waits = root.waits_in.as_deref().unwrap_or_default();
-    assert!(waits.contains("planted"), "{}", checked.story());
+    assert!(waits.contains("planted"), "{}", checked.output());
     let reported = "; that thread is still running: it was started in planted::start_a_thread";
     assert!(
         checked.child.stderr.contains(reported),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -238,7 +238,7 @@ fn no_function_that_has_returned_is_named() {
     let checked = run("left_on_a_stack_by_a_function_that_returned");
     for holder in leak(&checked).holders.iter().flatten() {
         let name = holder.root.name.as_deref().unwrap_or_default();
-        assert!(!name.contains("deep"), "{}", checked.story());
+        assert!(!name.contains("deep"), "{}", checked.output());
     }
 }
 
@@ -247,7 +247,7 @@ fn no_function_that_has_returned_is_named() {
 fn a_thread_local_is_named_with_its_thread() {
     let checked = run("kept_in_a_thread_local");
     let Holder { root, .. } = only(&checked);
-    assert_eq!(root.kind, HolderKind::ThreadLocal, "{}", checked.story());
+    assert_eq!(root.kind, HolderKind::ThreadLocal, "{}", checked.output());
     assert_eq!(root.thread.as_deref(), Some("worker-4"));
     let name = root.name.as_deref();
     assert_eq!(name, Some("main::holders::planted::LOCAL"));
@@ -268,14 +268,14 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
             frames.any(|frame| frame.function.as_deref() == Some("main::holders::planted::keep"))
         });
     let ([kept], [other]) = (&kept[..], &others[..]) else {
-        panic!("{} kept\n{}", kept.len(), checked.story());
+        panic!("{} kept\n{}", kept.len(), checked.output());
     };
     match kept.holders.as_deref() {
         Some([one]) => assert_eq!(
             one.root.name.as_deref(),
             Some("main::holders::planted::STATIC")
         ),
-        others => panic!("{others:?}\n{}", checked.story()),
+        others => panic!("{others:?}\n{}", checked.output()),
     }
     match other.holders.as_deref() {
         Some([]) => {
@@ -283,11 +283,11 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
             assert!(
                 checked.child.stderr.contains(reported),
                 "{}",
-                checked.story()
+                checked.output()
             );
         }
         None if !must_say_so => {}
-        others => panic!("{others:?}\n{}", checked.story()),
+        others => panic!("{others:?}\n{}", checked.output()),
     }
 }
 
@@ -336,7 +336,7 @@ fn a_program_that_changes_meanwhile_does_not_disturb_the_search() {
             .iter()
             .all(|it| it.root.name.as_deref() == Some("main::holders::planted::VECTOR")),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -344,13 +344,13 @@ fn a_program_that_changes_meanwhile_does_not_disturb_the_search() {
 fn a_block_s_own_variable_is_named_by_its_function() {
     let checked = run("kept_by_the_caller_of_a_block");
     let Holder { root, .. } = only(&checked);
-    assert_eq!(root.kind, HolderKind::Stack, "{}", checked.story());
+    assert_eq!(root.kind, HolderKind::Stack, "{}", checked.output());
 }
 
 #[test]
 fn without_time_there_is_no_search() {
     let checked = run_for("0s", "kept_in_a_static");
-    assert_eq!(leak(&checked).holders, None, "{}", checked.story());
+    assert_eq!(leak(&checked).holders, None, "{}", checked.output());
     assert!(!checked.child.stderr.contains("held by"));
 }
 
@@ -370,7 +370,7 @@ fn a_large_heap_is_searched_up_to_a_limit() {
     const MIB: u64 = 1 << 20;
 
     let checked = run("kept_beside_a_large_heap");
-    assert_eq!(leak(&checked).holders, None, "{}", checked.story());
+    assert_eq!(leak(&checked).holders, None, "{}", checked.output());
     let (_, read) = checked.child.stdout.split_once("bytes read: ").unwrap();
     let read: u64 = read.lines().next().unwrap().parse().expect("a number");
     // This includes the symbols of this program.

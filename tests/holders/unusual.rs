@@ -51,7 +51,7 @@ fn beside_the_static(checked: &Checked) -> &Finding {
         frames.any(|frame| frame.function.as_deref() == Some("main::holders::planted::keep"))
     });
     let ([kept], [other]) = (&kept[..], &others[..]) else {
-        panic!("{}", checked.story());
+        panic!("{}", checked.output());
     };
     let holders = kept.holders.iter().flatten();
     let names: Vec<_> = holders.map(|it| it.root.name.as_deref()).collect();
@@ -59,7 +59,7 @@ fn beside_the_static(checked: &Checked) -> &Finding {
         names,
         [Some("main::holders::planted::STATIC")],
         "{}",
-        checked.story()
+        checked.output()
     );
     other
 }
@@ -76,9 +76,9 @@ const REASONS: [&str; 2] = [
 #[track_caller]
 fn assert_nothing_is_reported(checked: &Checked) {
     let other = beside_the_static(checked);
-    assert_eq!(other.holders, None, "{}", checked.story());
+    assert_eq!(other.holders, None, "{}", checked.output());
     let reason = other.not_searched.as_deref().unwrap_or_default();
-    assert!(REASONS.contains(&reason), "{}", checked.story());
+    assert!(REASONS.contains(&reason), "{}", checked.output());
 }
 
 /// The variable that tells a child the path of the library.
@@ -171,7 +171,7 @@ fn handle(signal: i32, handler: extern "C" fn(i32)) {
 fn a_thread_local_of_the_first_thread_is_named() {
     let checked = run("kept_on_the_first_thread");
     let root = &only(&checked).root;
-    assert_eq!(root.kind, HolderKind::ThreadLocal, "{}", checked.story());
+    assert_eq!(root.kind, HolderKind::ThreadLocal, "{}", checked.output());
     assert_eq!(root.thread.as_deref(), Some("main"));
     let name = root.name.as_deref();
     assert_eq!(name, Some("main::holders::unusual::LOCAL"));
@@ -254,7 +254,7 @@ fn the_argument_that_a_thread_began_with_holds_nothing() {
     let mut stories = String::new();
     let held_by_nothing = (0..3).any(|_| {
         let checked = run("kept_in_the_block_of_an_argument");
-        stories += &checked.story();
+        stories += &checked.output();
         let holders = beside_the_static(&checked).holders.as_ref();
         holders.is_some_and(Vec::is_empty)
     });
@@ -308,14 +308,14 @@ fn an_address_that_is_only_in_a_register_is_in_no_searched_place() {
     assert!(
         other.holders.as_ref().is_none_or(Vec::is_empty),
         "{}",
-        checked.story()
+        checked.output()
     );
     if other.holders.is_some() {
         let reported = "held by    nothing any more: no static, thread-local or stack points to it";
         assert!(
             checked.child.stderr.contains(reported),
             "{}",
-            checked.story()
+            checked.output()
         );
     }
 }
@@ -369,13 +369,13 @@ fn a_thread_of_the_driver_is_no_holder() {
     let checked = run("kept_by_a_worker");
     let holders = beside_the_static(&checked).holders.as_deref();
     let Some([worker]) = holders else {
-        panic!("{holders:?}\n{}", checked.story());
+        panic!("{holders:?}\n{}", checked.output());
     };
     assert_eq!(worker.root.thread.as_deref(), Some("worker-5"));
     assert_eq!(worker.root.name, None);
     let checked = run("kept_by_the_driver");
     let holders = beside_the_static(&checked).holders.as_deref();
-    assert!(holders.is_none_or(<[_]>::is_empty), "{}", checked.story());
+    assert!(holders.is_none_or(<[_]>::is_empty), "{}", checked.output());
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -552,7 +552,7 @@ fn signals_that_arrive_during_the_search_do_not_disturb_it() {
         name,
         Some("main::holders::unusual::MANY"),
         "{}",
-        checked.story()
+        checked.output()
     );
     let (_, arrived) = checked
         .child
@@ -560,7 +560,7 @@ fn signals_that_arrive_during_the_search_do_not_disturb_it() {
         .split_once("arrived: ")
         .expect("a count");
     let arrived: u32 = arrived.lines().next().unwrap().parse().expect("a number");
-    assert!(arrived > 0, "{}", checked.story());
+    assert!(arrived > 0, "{}", checked.output());
 }
 
 static MANY: Mutex<Vec<Vec<Pointer>>> = Mutex::new(Vec::new());
@@ -621,7 +621,7 @@ fn a_thread_with_a_small_stack_can_search() {
         name.as_deref(),
         Some("main::holders::unusual::SMALL"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

@@ -20,12 +20,12 @@ fn memory_that_a_library_allows_is_reported_and_fails_nothing() {
     assert!(
         checked.child.stderr.contains(last_line),
         "{}",
-        checked.story()
+        checked.output()
     );
     assert!(
         finding.site.location().contains("tests/hooks/allowed.rs"),
         "the library's user: {}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -40,7 +40,7 @@ fn makes_a_table() {
 fn memory_beside_allowed_memory_is_still_a_leak() {
     let checked = run("allowed::makes_a_table_and_leaks");
     let expected = [(FindingKind::Leaked, 7), (FindingKind::Allowed, 4096)];
-    assert_eq!(found(checked.report()), expected, "{}", checked.story());
+    assert_eq!(found(checked.report()), expected, "{}", checked.output());
     assert!(!checked.child.status.success());
 }
 
@@ -69,7 +69,7 @@ fn starts_a_thread_inside() {
 fn allow_ends_with_a_panic_too() {
     let checked = run("allowed::leaks_after_a_panic_inside");
     let expected = [(FindingKind::Leaked, 7), (FindingKind::Allowed, 5)];
-    assert_eq!(found(checked.report()), expected, "{}", checked.story());
+    assert_eq!(found(checked.report()), expected, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -91,8 +91,8 @@ fn the_innermost_reason_counts() {
     let checked = run("allowed::gives_two_reasons");
     assert_allowed(&checked, &[6, 5]);
     let findings = &checked.report().findings;
-    assert!(is_for(&findings[0], "inner"), "{}", checked.story());
-    assert!(is_for(&findings[1], "outer"), "{}", checked.story());
+    assert!(is_for(&findings[0], "inner"), "{}", checked.output());
+    assert!(is_for(&findings[1], "outer"), "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -108,7 +108,7 @@ fn gives_two_reasons() {
 #[test]
 fn allow_holds_in_nested_checks() {
     let checked = run("allowed::calls_checks");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let reported: Vec<_> = checked.reports.iter().map(found).collect();
     let allowed = |bytes| vec![(FindingKind::Allowed, bytes)];
     // An excuse for a resource is part of its record, so the outer check reports it as allowed too.
@@ -117,7 +117,7 @@ fn allow_holds_in_nested_checks() {
         reported,
         [allowed(5), allowed(4096), both],
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -146,18 +146,18 @@ fn allowed_memory_may_be_freed_later() {
 fn allowed_memory_that_is_freed_is_not_counted_as_earlier_memory() {
     let checked = run("allowed::allowed_memory_may_be_freed_later");
     checked.assert_clean();
-    assert!(checked.report().notes.is_empty(), "{}", checked.story());
+    assert!(checked.report().notes.is_empty(), "{}", checked.output());
 }
 
 #[test]
 fn earlier_memory_freed_inside_gives_no_credit_but_is_reported() {
     let checked = run("allowed::frees_inside");
     let [_, report] = &checked.reports[..] else {
-        panic!("{}", checked.story());
+        panic!("{}", checked.output());
     };
     let note = "1 object, 5 B, allocated before the test and freed during it: shown, but not \
                 offset against leaks";
-    assert_eq!(report.notes, [note], "{}", checked.story());
+    assert_eq!(report.notes, [note], "{}", checked.output());
 }
 
 static BEFORE: Mutex<Option<Buffer>> = Mutex::new(None);
@@ -184,7 +184,7 @@ fn a_budget_counts_allowed_memory() {
         checked.report().status,
         CheckStatus::Found(FindingKind::OverBudget),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -214,11 +214,11 @@ fn a_thread_of_the_first_run_may_leave_memory_in_the_second() {
     let checked = run("allowed::has_a_worker_for_good");
     let report = checked.report();
     let expected = [(FindingKind::Leaked, 7), (FindingKind::Allowed, 5)];
-    assert_eq!(found(report), expected, "{}", checked.story());
+    assert_eq!(found(report), expected, "{}", checked.output());
     assert!(
         !checked.child.stderr.contains("outside every check"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

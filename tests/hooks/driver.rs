@@ -66,7 +66,7 @@ fn handed_over_memory_of_the_driver_fails_nothing() {
     checked.assert_clean();
     let notes = &checked.report().notes;
     let note = "4 objects, 5.86 KiB (6,000 B), handed over during the test";
-    assert!(notes.iter().any(|n| n == note), "{}", checked.story());
+    assert!(notes.iter().any(|n| n == note), "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -87,7 +87,7 @@ fn a_leak_beside_handed_over_memory_of_the_driver_is_found() {
         found(checked.report()),
         [(FindingKind::Leaked, 1000)],
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

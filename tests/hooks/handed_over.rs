@@ -12,7 +12,7 @@ fn memory_that_a_library_hands_over_is_noted_and_no_leak() {
     let checked = run("handed_over::hands_over");
     checked.assert_clean();
     let note = "1 object, 4.00 KiB, handed over during the test";
-    assert_eq!(checked.report().notes, [note], "{}", checked.story());
+    assert_eq!(checked.report().notes, [note], "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -29,7 +29,7 @@ fn a_leak_beside_handed_over_memory_is_found() {
         found(checked.report()),
         [(FindingKind::Leaked, 7)],
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

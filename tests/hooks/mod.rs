@@ -33,11 +33,11 @@ fn is_for(finding: &Finding, reason: &str) -> bool {
 /// Fails unless the test passed, and its findings are allowed and have these numbers of bytes.
 #[track_caller]
 fn assert_allowed(checked: &Checked, bytes: &[u64]) {
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let report = checked.report();
     let expected: Vec<_> = bytes
         .iter()
         .map(|bytes| (FindingKind::Allowed, *bytes))
         .collect();
-    assert_eq!(found(report), expected, "{}", checked.story());
+    assert_eq!(found(report), expected, "{}", checked.output());
 }

@@ -17,9 +17,9 @@ fn one_address_on_two_devices_is_two_blocks() {
     let checked = run("placed::frees_the_small_one_of_two");
     let report = checked.report();
     let expected = [(FindingKind::Leaked, 1 << 30)];
-    assert_eq!(found(report), expected, "{}", checked.story());
+    assert_eq!(found(report), expected, "{}", checked.output());
     let finding = &report.findings[0];
-    assert_eq!(finding.place.to_string(), "npu:0", "{}", checked.story());
+    assert_eq!(finding.place.to_string(), "npu:0", "{}", checked.output());
 }
 
 #[gpu_leak_check(confirm = false)]

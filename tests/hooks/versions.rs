@@ -15,11 +15,11 @@ static PLACED: PlacedSource = PlacedSource::new("again-placed", &[]);
 fn reports_through_the_other_version_are_heard() {
     let checked = run("versions::reports_through_another_version");
     let expected = [(FindingKind::Leaked, 80)];
-    assert_eq!(found(checked.report()), expected, "{}", checked.story());
+    assert_eq!(found(checked.report()), expected, "{}", checked.output());
     assert!(
         checked.child.stderr.contains("on again:0"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

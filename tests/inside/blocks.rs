@@ -21,9 +21,9 @@ fn run(test: &str) -> Checked {
 /// Returns the report of this block. Fails unless the test failed.
 #[track_caller]
 fn failed<'a>(checked: &'a Checked, block: &str) -> &'a Report {
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     let report = checked.reports.iter().find(|report| report.test == block);
-    report.unwrap_or_else(|| panic!("no report of {block}\n{}", checked.story()))
+    report.unwrap_or_else(|| panic!("no report of {block}\n{}", checked.output()))
 }
 
 #[test]
@@ -41,18 +41,18 @@ fn a_block_that_leaks_fails_its_test_with_the_report() {
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
         "{}",
-        checked.story()
+        checked.output()
     );
     assert!(
         report.findings[0].confirmed.is_some(),
         "{}",
-        checked.story()
+        checked.output()
     );
     let reported = "thread 'leaky step' panicked at tests/inside/blocks.rs";
     assert!(
         checked.child.stderr.contains(reported),
         "{}",
-        checked.story()
+        checked.output()
     );
     assert_eq!(checked.reports[0].status, CheckStatus::Clean);
 }
@@ -71,7 +71,7 @@ fn goes_on_with_what_its_block_returned() {
 #[test]
 fn memory_that_a_block_returns_belongs_to_the_test() {
     let checked = run("goes_on_with_what_its_block_returned");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
 }
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
@@ -91,7 +91,7 @@ fn fills_a_static() {
 #[test]
 fn memory_that_a_block_creates_once_is_reported_and_fails_nothing() {
     let checked = run("fills_a_static");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::FirstUse)
@@ -99,15 +99,15 @@ fn memory_that_a_block_creates_once_is_reported_and_fails_nothing() {
     assert!(
         checked.child.stdout.contains("2 runs"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
 #[test]
 fn switched_off_a_block_runs_once_and_is_not_judged() {
     let checked = checked::finish(of("leaks").env("GPU_LEAK_CHECK", "off"));
-    assert!(checked.child.status.success(), "{}", checked.story());
-    assert!(checked.reports.is_empty(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
+    assert!(checked.reports.is_empty(), "{}", checked.output());
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn a_block_s_own_panic_is_kept_and_the_leak_is_reported_as_well() {
         CheckStatus::Found(FindingKind::Leaked)
     );
     for words in ["the block's own panic", "gpu leak: 1 allocation, 8 B"] {
-        assert!(checked.child.stderr.contains(words), "{}", checked.story());
+        assert!(checked.child.stderr.contains(words), "{}", checked.output());
     }
-    assert!(checked.aborted.is_empty(), "{}", checked.story());
+    assert!(checked.aborted.is_empty(), "{}", checked.output());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn growth_in_every_round_fails_and_memory_of_one_round_does_not() {
         statuses,
         [CheckStatus::Clean, CheckStatus::Found(FindingKind::Grew)],
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -192,7 +192,7 @@ fn leaves_an_allowed_block() {
 #[test]
 fn memory_that_a_block_allows_may_stay() {
     let checked = run("leaves_an_allowed_block");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let report = checked.report();
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Allowed));
 }
@@ -214,7 +214,7 @@ fn a_block_that_expects_a_leak_fails_if_it_leaks_something_else() {
     assert!(
         checked.child.stderr.contains("thread 'less' panicked"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -229,7 +229,7 @@ fn warns_of_its_leak() {
 #[test]
 fn a_block_may_be_set_to_warn() {
     let checked = run("warns_of_its_leak");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let report = checked.report();
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
 }
@@ -251,7 +251,7 @@ fn a_block_that_cannot_run_twice_fails_for_what_it_leaves() {
     let checked = checked::finish(of.env("GPU_LEAK_CHECK_ROUNDS", "5"));
     let report = failed(&checked, "once");
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
-    assert_eq!(report.findings[0].bytes, 8, "{}", checked.story());
+    assert_eq!(report.findings[0].bytes, 8, "{}", checked.output());
 }
 
 #[ignore = "leaks on purpose"]
@@ -283,6 +283,6 @@ fn a_block_that_waits_is_judged_where_its_test_awaits_it() {
     let checked = run("leaks_while_it_waits");
     let report = failed(&checked, "leaky step");
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
-    assert_eq!(report.findings[0].bytes, 8, "{}", checked.story());
+    assert_eq!(report.findings[0].bytes, 8, "{}", checked.output());
     assert_eq!(checked.reports[0].status, CheckStatus::Clean);
 }

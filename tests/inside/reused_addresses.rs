@@ -27,16 +27,16 @@ fn forgets_a_block_of_a_new_pool() {
 #[test]
 fn a_leak_is_no_deferred_free_because_the_next_run_has_its_address() {
     let checked = run("forgets_a_block_of_a_new_pool");
-    let story = checked.story();
+    let output = checked.output();
     let report = checked.report();
     let leaked = CheckStatus::Found(FindingKind::Leaked);
-    assert_eq!(report.status, leaked, "{story}");
+    assert_eq!(report.status, leaked, "{output}");
     let found: Vec<_> = report
         .findings
         .iter()
         .map(|it| (it.kind, it.count, it.bytes))
         .collect();
-    assert_eq!(found, [(FindingKind::Leaked, 1, 16)], "{story}");
+    assert_eq!(found, [(FindingKind::Leaked, 1, 16)], "{output}");
 }
 
 #[gpu_leak_check]
@@ -51,12 +51,12 @@ fn frees_one_of_two_pools() {
 #[test]
 fn a_free_of_an_address_that_two_blocks_have_is_ambiguous() {
     let checked = run("frees_one_of_two_pools");
-    let story = checked.story();
+    let output = checked.output();
     let report = &checked.reports[0];
-    assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
+    assert_eq!(report.status, CheckStatus::Inconclusive, "{output}");
     let code = report.reason.as_ref().map(|reason| reason.code);
-    assert_eq!(code, Some(Code::AmbiguousFree), "{story}");
-    assert!(story.contains("different addresses"), "{story}");
+    assert_eq!(code, Some(Code::AmbiguousFree), "{output}");
+    assert!(output.contains("different addresses"), "{output}");
 }
 
 /// Returns the address of a block that no earlier run had.
@@ -88,10 +88,10 @@ fn a_free_of_a_wrong_address_came_after_the_allocation() {
     let says = |test| {
         let checked = run(test);
         let leaked = CheckStatus::Found(FindingKind::Leaked);
-        assert_eq!(checked.report().status, leaked, "{}", checked.story());
-        let story = checked.story();
-        let note = story.contains("passed an address 8 bytes past the start of the allocation");
-        let help = story.contains("help: free the address that the allocation returned, ");
+        assert_eq!(checked.report().status, leaked, "{}", checked.output());
+        let output = checked.output();
+        let note = output.contains("passed an address 8 bytes past the start of the allocation");
+        let help = output.contains("help: free the address that the allocation returned, ");
         (note, help)
     };
     assert_eq!(says("frees_a_wrong_address"), (true, true));

@@ -42,7 +42,7 @@ fn uses_the_library_alone() {
 fn without_settle_with_memory_freed_by_the_next_use_is_deferred() {
     let checked = run("uses_the_library_alone");
     let found = CheckStatus::Found(FindingKind::Deferred);
-    assert_eq!(checked.reports[0].status, found, "{}", checked.story());
+    assert_eq!(checked.reports[0].status, found, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -118,19 +118,19 @@ fn a_function_that_registers_itself_each_time_fails_the_test() {
     assert!(
         checked.child.stderr.contains(message),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
 #[test]
 fn a_panic_in_settle_with_fails_the_test() {
     let checked = run("panics_in_settle_with");
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     let message = "the device is lost";
     assert!(
         checked.child.stderr.contains(message),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -157,5 +157,5 @@ fn abandons_a_block() {
 fn functions_of_an_abandoned_block_are_called_by_the_outer_check() {
     let checked = run("abandons_a_block");
     let around = checked.reports.last().expect("a report");
-    assert_eq!(around.status, CheckStatus::Clean, "{}", checked.story());
+    assert_eq!(around.status, CheckStatus::Clean, "{}", checked.output());
 }

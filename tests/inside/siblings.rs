@@ -43,24 +43,24 @@ fn evicts_three_of_five() {
 #[test]
 fn siblings_of_the_same_call_site_are_named_with_the_freeing_function() {
     let checked = run("evicts_three_of_five");
-    let story = checked.story();
+    let output = checked.output();
     let [finding] = &*checked.report().findings else {
-        panic!("{story}");
+        panic!("{output}");
     };
-    assert_eq!((finding.count, finding.bytes), (2, 32), "{story}");
+    assert_eq!((finding.count, finding.bytes), (2, 32), "{output}");
     let [sibling] = &*finding.siblings else {
-        panic!("{story}");
+        panic!("{output}");
     };
     assert_eq!(
         (sibling.count, &sibling.allocated_from),
         (3, &None),
-        "{story}"
+        "{output}"
     );
     let shown = format!(
         "::: siblings::evict (:{}): for comparison: 3 others were freed here\n",
         line("give_back(*block);")
     );
-    assert!(story.contains(&shown), "{story}");
+    assert!(output.contains(&shown), "{output}");
 }
 
 #[gpu_leak_check]
@@ -84,12 +84,12 @@ fn frees_only_what_failed() {
 #[test]
 fn siblings_of_another_caller_are_named_with_that_caller() {
     let checked = run("frees_only_what_failed");
-    let story = checked.story();
+    let output = checked.output();
     let [finding] = &*checked.report().findings else {
-        panic!("{story}");
+        panic!("{output}");
     };
     let [sibling] = &*finding.siblings else {
-        panic!("{story}");
+        panic!("{output}");
     };
     let from = sibling.allocated_from.as_deref();
     let allocated = format!(
@@ -97,8 +97,8 @@ fn siblings_of_another_caller_are_named_with_that_caller() {
         line("let block = take(bytes);")
     );
     let freed = format!("tests/inside/siblings.rs:{}", line("give_back(block);"));
-    assert_eq!(from, Some(&*allocated), "{story}");
-    assert!(sibling.freed_at.contains(&freed), "{story}");
+    assert_eq!(from, Some(&*allocated), "{output}");
+    assert!(sibling.freed_at.contains(&freed), "{output}");
 }
 
 #[gpu_leak_check]
@@ -113,7 +113,7 @@ fn frees_nothing() {
 fn no_sibling_is_named_if_none_was_freed() {
     let checked = run("frees_nothing");
     for finding in &checked.report().findings {
-        assert_eq!(finding.siblings, [], "{}", checked.story());
+        assert_eq!(finding.siblings, [], "{}", checked.output());
     }
 }
 
@@ -152,27 +152,27 @@ fn drops_one_of_two() {
 #[test]
 fn companions_are_named_with_the_destructor_that_freed_them() {
     let checked = run("drops_one_of_two");
-    let story = checked.story();
+    let output = checked.output();
     let [finding] = &*checked.report().findings else {
-        panic!("{story}");
+        panic!("{output}");
     };
-    assert_eq!((finding.count, finding.bytes), (1, 8), "{story}");
-    assert_eq!(finding.siblings, [], "{story}");
+    assert_eq!((finding.count, finding.bytes), (1, 8), "{output}");
+    assert_eq!(finding.siblings, [], "{output}");
     let [companion] = &*finding.companions else {
-        panic!("{story}");
+        panic!("{output}");
     };
     assert_eq!((companion.resource, companion.count), (Kind::Block, 1));
     let created = format!(
         "Pair::new (tests/inside/siblings.rs:{})",
         line("SOURCE.allocated(place(), first, 16);")
     );
-    assert_eq!(companion.created_in, created, "{story}");
+    assert_eq!(companion.created_in, created, "{output}");
     let by = format!(
         "drop (:{}) ← the test (:{})\n",
         line("give_back(self.first);"),
         line("drop(Pair::new());")
     );
-    let reported = story.lines().find(|line| line.contains("with it"));
-    let reported = reported.unwrap_or_else(|| panic!("{story}"));
-    assert!(format!("{reported}\n").ends_with(&by), "{story}");
+    let reported = output.lines().find(|line| line.contains("with it"));
+    let reported = reported.unwrap_or_else(|| panic!("{output}"));
+    assert!(format!("{reported}\n").ends_with(&by), "{output}");
 }

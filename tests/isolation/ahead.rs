@@ -126,7 +126,7 @@ fn run(module: &str, variables: &[(&str, &str)]) -> Checked {
 fn allocations_of_unchecked_tests_before_the_first_check_are_heard() {
     let checked = run("suite", &[]);
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 1, "{}", checked.output());
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -134,13 +134,13 @@ fn allocations_of_unchecked_tests_before_the_first_check_are_heard() {
 fn calls_before_the_first_check_are_heard_beside_an_early_thread() {
     let checked = run("suite", &[(EARLY_THREAD, "1")]);
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 1, "{}", checked.output());
 }
 
 #[test]
 fn a_run_without_checks_loads_no_driver() {
     let checked = run("unchecked", &[]);
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let checked = run("switched_off", &[("GPU_LEAK_CHECK", "off")]);
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
 }

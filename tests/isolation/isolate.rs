@@ -48,7 +48,7 @@ fn marks_this_process() {
 fn the_body_runs_elsewhere_and_its_output_is_shown_here() {
     let checked = run("marks_this_process");
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 1, "{}", checked.output());
     let child = &checked.child;
     assert!(
         child.stdout.contains("marked: false\nno end of line"),
@@ -104,12 +104,12 @@ fn leaks() {
 #[test]
 fn a_leak_fails_the_test_with_the_report_once() {
     let checked = run("leaks");
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::Leaked),
         "{}",
-        checked.story()
+        checked.output()
     );
     let reported = &checked.child.stderr;
     assert_eq!(reported.matches("leaked: 64 B").count(), 1, "{reported}");
@@ -142,8 +142,8 @@ fn an_error_and_a_wrong_panic_fail_with_their_own_messages() {
         ("panics_otherwise", "panic did not contain expected string"),
     ] {
         let checked = run(test);
-        assert!(!checked.child.status.success(), "{}", checked.story());
-        assert!(checked.child.stderr.contains(words), "{}", checked.story());
+        assert!(!checked.child.status.success(), "{}", checked.output());
+        assert!(checked.child.stderr.contains(words), "{}", checked.output());
     }
 }
 
@@ -193,9 +193,9 @@ fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
         ("is_killed", "signal: 9 (SIGKILL)"),
     ] {
         let checked = run(test);
-        assert!(!checked.child.status.success(), "{}", checked.story());
+        assert!(!checked.child.status.success(), "{}", checked.output());
         let name = format!("isolation::isolate::{test}");
-        assert_eq!(checked.aborted, [&*name], "{}", checked.story());
+        assert_eq!(checked.aborted, [&*name], "{}", checked.output());
         let reported = &checked.child.stderr;
         assert!(
             reported.contains(&format!("thread '{name}' panicked at")),
@@ -233,7 +233,7 @@ fn starts_another_checked_program() {
     ]);
     let ran = ran.arg("--nocapture").output().expect("a child process");
     let (reported, status) = (String::from_utf8_lossy(&ran.stdout), ran.status);
-    println!("it ended by {status} and said {reported}");
+    println!("it ended with {status} and printed {reported}");
     assert!(status.success(), "{ran:#?}");
 }
 
@@ -299,7 +299,7 @@ fn a_process_that_a_crashed_test_leaves_behind_delays_nothing() {
         checked.aborted,
         ["isolation::isolate::leaves_a_process_and_crashes"],
         "{}",
-        checked.story()
+        checked.output()
     );
     end_what_it_left(&checked.child);
 }

@@ -33,7 +33,7 @@ fn give_back(address: u64) {
 fn report<'a>(checked: &'a Checked, test: &str) -> &'a Report {
     let mut reports = checked.reports.iter();
     let report = reports.find(|report| report.test.ends_with(test));
-    report.unwrap_or_else(|| panic!("no report of {test}\n{}", checked.story()))
+    report.unwrap_or_else(|| panic!("no report of {test}\n{}", checked.output()))
 }
 
 /// Runs a checked test as libtest does: on a thread with the name of the test.

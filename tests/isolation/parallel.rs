@@ -52,13 +52,13 @@ fn two_at_once() {
 #[test]
 fn two_checks_at_once_each_report_only_their_own_leaks() {
     let checked = beside_others("two_at_once");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let leaked = report(&checked, "::leaks");
     assert_eq!(
         leaked.status,
         CheckStatus::Found(FindingKind::Leaked),
         "{}",
-        checked.story()
+        checked.output()
     );
     assert_eq!((leaked.findings.len(), leaked.findings[0].bytes), (1, 64));
     assert!(
@@ -67,13 +67,13 @@ fn two_checks_at_once_each_report_only_their_own_leaks() {
             .iter()
             .any(|note| note.contains("other checks ran at the same time")),
         "{}",
-        checked.story()
+        checked.output()
     );
     assert_eq!(
         report(&checked, "::is_clean").status,
         CheckStatus::Clean,
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -119,21 +119,21 @@ fn many_of_both_sorts() {
 fn exclusive_and_parallel_checks_never_overlap() {
     let checked = beside_others("many_of_both_sorts");
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 16, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 16, "{}", checked.output());
 }
 
 /// The requests to a thread that existed before every check and works for any other thread.
-static ERRANDS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
+static REQUESTS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
 
 fn start_an_unchecked_worker() {
-    let (errands, inbox) = mpsc::channel::<mpsc::Sender<()>>();
+    let (requests, inbox) = mpsc::channel::<mpsc::Sender<()>>();
     thread::spawn(move || {
         for done in inbox {
             take(1000);
             done.send(()).unwrap();
         }
     });
-    *ERRANDS.lock().unwrap() = Some(errands);
+    *REQUESTS.lock().unwrap() = Some(requests);
 }
 
 #[gpu_leak_check]
@@ -142,8 +142,8 @@ fn start_an_unchecked_worker() {
 fn runs_beside_unchecked_work() {
     give_back(take(8));
     let (done, answer) = mpsc::channel();
-    let errands = ERRANDS.lock().unwrap().clone().unwrap();
-    errands.send(done).unwrap();
+    let requests = REQUESTS.lock().unwrap().clone().unwrap();
+    requests.send(done).unwrap();
     answer.recv().unwrap();
 }
 
@@ -162,7 +162,7 @@ fn unchecked_work_meanwhile_is_counted_in_the_summary_and_fails_nothing() {
     assert!(
         checked.child.stderr.contains(reported),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -195,15 +195,15 @@ fn leaks_on_a_thread_of_its_first_run() {
 #[test]
 fn a_leak_on_a_thread_that_the_first_run_started_repeats_in_the_second() {
     let checked = beside_others("leaks_on_a_thread_of_its_first_run");
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     let finding = &checked.report().findings[0];
     assert_eq!(
         (finding.kind, finding.bytes),
         (FindingKind::Leaked, 24),
         "{}",
-        checked.story()
+        checked.output()
     );
-    assert!(finding.confirmed.is_some(), "{}", checked.story());
+    assert!(finding.confirmed.is_some(), "{}", checked.output());
 }
 
 #[gpu_leak_check(parallel)]
@@ -230,12 +230,12 @@ fn leaks_of_an_inner_check_count_for_the_outer_if_its_panic_was_caught() {
     );
     let outer = report(&checked, "::calls_a_check_that_leaks");
     let leaked = CheckStatus::Found(FindingKind::Leaked);
-    assert_eq!(outer.status, leaked, "{}", checked.story());
+    assert_eq!(outer.status, leaked, "{}", checked.output());
     let summary = "by threads outside every check";
     assert!(
         !checked.child.stderr.contains(summary),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -284,14 +284,14 @@ fn many_at_once() {
 #[test]
 fn many_checks_at_once_each_report_only_their_own_leaks() {
     let checked = beside_others("many_at_once");
-    assert!(checked.child.status.success(), "{}", checked.story());
-    assert_eq!(checked.reports.len(), MANY, "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
+    assert_eq!(checked.reports.len(), MANY, "{}", checked.output());
     let mut leaked: Vec<(u64, u64)> = Vec::new();
     for report in &checked.reports {
         match &report.findings[..] {
-            [] => assert_eq!(report.status, CheckStatus::Clean, "{}", checked.story()),
+            [] => assert_eq!(report.status, CheckStatus::Clean, "{}", checked.output()),
             [finding] => leaked.push((finding.count, finding.bytes)),
-            _ => panic!("{}", checked.story()),
+            _ => panic!("{}", checked.output()),
         }
     }
     leaked.sort_unstable();
@@ -356,5 +356,5 @@ fn checked_and_unchecked_work_side_by_side() {
 fn unchecked_work_all_the_time_is_blamed_on_no_check() {
     let checked = beside_others("checked_and_unchecked_work_side_by_side");
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 10, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 10, "{}", checked.output());
 }

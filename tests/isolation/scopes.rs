@@ -22,16 +22,16 @@ fn run(test: &str) -> Checked {
 #[track_caller]
 fn assert_leaks(test: &str, bytes: u64) {
     let checked = run(test);
-    let story = checked.story();
+    let output = checked.output();
     let report = checked.reports.last().expect("a report");
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
     let found: u64 = report.findings.iter().map(|finding| finding.bytes).sum();
-    assert_eq!(found, bytes, "{story}");
-    assert!(!checked.child.status.success(), "{story}");
+    assert_eq!(found, bytes, "{output}");
+    assert!(!checked.child.status.success(), "{output}");
 }
 
 /// Fails unless every check passed and the summary counts this many bytes without an owner.
@@ -43,7 +43,7 @@ fn assert_owner_unknown(test: &str, bytes: u64) {
     assert!(
         checked.child.stderr.contains(&reported),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -350,7 +350,7 @@ fn has_thousands_of_scopes_open() {
 #[test]
 fn thousands_of_scopes_are_open_at_once() {
     let checked = run("has_thousands_of_scopes_open");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
 }
 
 #[gpu_leak_check(confirm = false)]

@@ -13,14 +13,20 @@ fn run(test: &str) -> Checked {
     checked::finish(Run::of(&format!("isolation::waiting::{test}")).beside_others())
 }
 
-static ERRANDS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
+static REQUESTS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
 
 #[gpu_leak_check]
 #[ignore = "needs the thread that its caller starts"]
 #[test]
 fn waits_for_a_check_on_an_old_thread() {
     let (done, answer) = mpsc::channel();
-    ERRANDS.lock().unwrap().clone().unwrap().send(done).unwrap();
+    REQUESTS
+        .lock()
+        .unwrap()
+        .clone()
+        .unwrap()
+        .send(done)
+        .unwrap();
     answer.recv().unwrap();
 }
 
@@ -34,14 +40,14 @@ fn on_an_old_thread() {
 #[test]
 #[ignore = "run in a process of its own"]
 fn a_thread_older_than_every_check_calls_one() {
-    let (errands, inbox) = mpsc::channel::<mpsc::Sender<()>>();
+    let (requests, inbox) = mpsc::channel::<mpsc::Sender<()>>();
     thread::spawn(move || {
         for done in inbox {
             on_an_old_thread();
             done.send(()).unwrap();
         }
     });
-    *ERRANDS.lock().unwrap() = Some(errands);
+    *REQUESTS.lock().unwrap() = Some(requests);
     waits_for_a_check_on_an_old_thread();
 }
 
@@ -49,6 +55,6 @@ fn a_thread_older_than_every_check_calls_one() {
 fn a_check_that_another_one_waits_for_does_not_wait_at_the_gate() {
     let checked = run("a_thread_older_than_every_check_calls_one");
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 2, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 2, "{}", checked.output());
     assert_eq!(report(&checked, "::on_an_old_thread").waited_ms, 0);
 }

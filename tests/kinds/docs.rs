@@ -41,7 +41,7 @@ fn the_page_has_each_row_of_the_table_and_no_other() {
             .all(|(line, wanted)| line.starts_with(wanted));
     assert!(
         as_wanted,
-        "docs/kinds.md is to have these lines, with what a GPU says or `not run yet` in the last column:\n{}",
+        "docs/kinds.md must have these lines, with the result of a GPU or `not run yet` in the last column:\n{}",
         wanted.join("\n")
     );
 }

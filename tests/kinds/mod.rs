@@ -45,7 +45,7 @@ fn prepared() -> Option<&'static Row> {
     let row = row_of_this_child();
     context();
     if let Some(reason) = (row.obstacle)() {
-        writeln!(std::io::stdout(), "{CANNOT}{reason}").expect("somebody listens");
+        writeln!(std::io::stdout(), "{CANNOT}{reason}").expect("standard output is open");
         return None;
     }
     (row.prepare)();
@@ -125,7 +125,7 @@ fn run(child: &str, name: &str) -> Option<Checked> {
         assert!(
             gpu::is_present(),
             "the stand-in can do everything\n{}",
-            checked.story()
+            checked.output()
         );
         note(name, child, reason.lines().next().unwrap_or_default());
         return None;
@@ -139,45 +139,45 @@ fn note(name: &str, child: &str, what: &str) {
         let line = format!("kinds: {name}: {child}: {what}\n");
         std::io::stdout()
             .write_all(line.as_bytes())
-            .expect("somebody listens");
+            .expect("standard output is open");
     }
 }
 
 /// Returns the only finding of a test. Fails unless the finding agrees with the row and failed the
 /// test.
 fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
-    let story = checked.story();
+    let output = checked.output();
     assert!(
         !checked.child.status.success(),
-        "a leak fails its test\n{story}"
+        "a leak fails its test\n{output}"
     );
     let report = checked.report();
     let [finding] = &report.findings[..] else {
-        panic!("{} findings\n{story}", report.findings.len());
+        panic!("{} findings\n{output}", report.findings.len());
     };
     assert_eq!(
         (report.status, finding.kind),
         (CheckStatus::Found(FindingKind::Leaked), FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
     assert_eq!(
         (finding.resource, finding.count),
         (Some(row.kind), 1),
-        "{story}"
+        "{output}"
     );
     assert_eq!(
         (finding.bytes, finding.place),
         (row.bytes, row.place()),
-        "{story}"
+        "{output}"
     );
     let by_second_run = Some(Confirmation::by_second_run(1, row.bytes));
-    assert_eq!(finding.confirmed, by_second_run, "{story}");
+    assert_eq!(finding.confirmed, by_second_run, "{output}");
     let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
     let (file, line) = planted::line_of(row.mark());
     assert_eq!(
         (user.file.as_deref(), user.line),
         (Some(file.as_str()), Some(line)),
-        "{story}"
+        "{output}"
     );
     finding
 }
@@ -216,12 +216,12 @@ fn exceeds_the_device(checked: &Checked) -> bool {
 /// Fails unless the parts and the unexplained rest add up to the change of the whole device. The
 /// rest may be negative only if other processes use the device.
 fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
-    assert!(!exceeds_the_device(checked), "{}", checked.story());
+    assert!(!exceeds_the_device(checked), "{}", checked.output());
     for device in &checked.report().devices {
         let Some(whole) = &device.whole else { continue };
         let parts: i64 = whole.parts.iter().map(|part| part.bytes).sum();
         let change = whole.after.cast_signed() - whole.baseline.cast_signed();
-        assert_eq!(parts + whole.unexplained, change, "{}", checked.story());
+        assert_eq!(parts + whole.unexplained, change, "{}", checked.output());
         for line in whole_device(whole) {
             note(name, "device", &line);
         }
@@ -230,7 +230,7 @@ fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
 
 fn is_quiet_when_fixed(name: &str) {
     if let Some(checked) = run("child_that_is_fixed", name) {
-        assert_eq!(checked.reports.len(), ROUNDS, "{}", checked.story());
+        assert_eq!(checked.reports.len(), ROUNDS, "{}", checked.output());
         checked.assert_clean();
         note(name, "quiet", &format!("{ROUNDS} checks"));
     }
@@ -250,7 +250,7 @@ fn is_reported_when_its_context_ends(name: &str) {
         let mark = "freed only because its context was destroyed";
         let marked = finding.ended.as_ref().is_some_and(|it| it.how == mark);
         let dies = row.at_context_end != AtContextEnd::Stays;
-        assert_eq!(marked, dies, "{}", checked.story());
+        assert_eq!(marked, dies, "{}", checked.output());
         note(
             name,
             "context",

@@ -80,7 +80,7 @@ fn keeps_a_piece() {
 fn another_reference_to_earlier_physical_memory_is_not_seen() {
     let checked = run("child_with_physical_memory");
     checked.assert_clean();
-    assert_eq!(checked.reports.len(), 2, "{}", checked.story());
+    assert_eq!(checked.reports.len(), 2, "{}", checked.output());
 }
 
 /// The address at which the first check has mapped memory, for the second check.

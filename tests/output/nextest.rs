@@ -28,11 +28,11 @@ fn the_message_in_junit_is_the_headline_and_the_text_has_the_report() {
     };
     let mut nextest = nextest.arg("--profile=ci");
     let run = nextest.run();
-    let story = run.story();
+    let output = run.output();
     assert_eq!(
         run.child.status.code(),
         Some(100),
-        "no failing test\n{story}"
+        "no failing test\n{output}"
     );
 
     let junit =

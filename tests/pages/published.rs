@@ -23,7 +23,7 @@ fn the_harness_has_the_readme_with_absolute_links() {
     let present = fs::read_to_string(&page).expect("the harness's page");
     assert!(
         present == expected,
-        "harness/README.md is the README of before: run this test once with {BLESS}=1"
+        "harness/README.md is out of date: run this test once with {BLESS}=1"
     );
 }
 

@@ -13,9 +13,14 @@ use super::line_of;
 fn failed(test: &str) -> (Checked, Budget) {
     let checked = checked::finish(Run::of(&format!("peaks::budgets::{test}")));
     let [finding] = &checked.report().findings[..] else {
-        panic!("{}", checked.story());
+        panic!("{}", checked.output());
     };
-    assert_eq!(finding.kind, FindingKind::OverBudget, "{}", checked.story());
+    assert_eq!(
+        finding.kind,
+        FindingKind::OverBudget,
+        "{}",
+        checked.output()
+    );
     let budget = finding.budget.clone().expect("a budget");
     (checked, budget)
 }
@@ -38,7 +43,7 @@ fn the_lines_of_an_exceeded_peak_add_up_to_it() {
     ];
     assert_eq!(
         lines, expected,
-        "what was freed before the peak is no part of it"
+        "what was freed before the peak is not part of it"
     );
     assert_eq!(
         budget.shares.iter().map(|it| it.bytes).sum::<u64>(),
@@ -56,7 +61,7 @@ fn the_lines_of_an_exceeded_peak_add_up_to_it() {
         assert!(
             checked.child.stderr.contains(text),
             "{text}: {}",
-            checked.story()
+            checked.output()
         );
     }
 }
@@ -76,7 +81,7 @@ fn an_exceeded_count_says_which_allocations_one_buffer_could_serve() {
     assert!(
         checked.child.stderr.contains(printed),
         "{}",
-        checked.story()
+        checked.output()
     );
 
     let twin = checked::finish(Run::of("peaks::budgets::allocates_once"));

@@ -20,7 +20,7 @@ fn a_graph_holds_successive_allocations_all_at_once() {
     let checked = checked::run("peaks::graphs::adds_independent_allocations");
     checked.assert_clean();
     let [graph] = &checked.report().graphs[..] else {
-        panic!("{}", checked.story());
+        panic!("{}", checked.output());
     };
     assert_eq!((graph.bytes, graph.in_order), (96 * MIB, 32 * MIB));
     let lines: Vec<_> = graph
@@ -44,7 +44,7 @@ fn a_graph_holds_successive_allocations_all_at_once() {
 fn a_graph_that_needs_all_of_its_memory_at_once_is_not_reported() {
     let checked = checked::run("peaks::graphs::adds_overlapping_allocations");
     checked.assert_clean();
-    assert_eq!(checked.report().graphs, [], "{}", checked.story());
+    assert_eq!(checked.report().graphs, [], "{}", checked.output());
 }
 
 fn ok(result: CUresult) {

@@ -15,9 +15,9 @@ use super::{BLOCKS, assert_adds_up, assert_lines_add_up, live_at, timeline};
 #[test]
 fn the_lines_at_the_peak_of_a_program_add_up_to_it() {
     let checked = checked::finish(Run::of_all("peaks::programs", 1));
-    assert!(checked.reports.len() >= 13, "{}", checked.story());
+    assert!(checked.reports.len() >= 13, "{}", checked.output());
     for report in &checked.reports {
-        assert_eq!(report.status, CheckStatus::Clean, "{}", checked.story());
+        assert_eq!(report.status, CheckStatus::Clean, "{}", checked.output());
         assert_adds_up(report);
         let mut peaks = report.peaks.iter();
         let blocks = peaks.find(|it| it.layer == BLOCKS).expect("blocks");

@@ -62,7 +62,7 @@ fn assert_right(program: &str, twin: &str, mark: &str, each: u64, count: u64) {
     assert_eq!(
         peak(&report),
         peak(&twin),
-        "{program}: what follows one another is no peak"
+        "{program}: allocations that follow one another do not make a peak"
     );
 }
 

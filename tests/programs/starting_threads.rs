@@ -40,8 +40,8 @@ impl Probe for Silent {
 
     fn allocated(&self, _: Place) -> u64 {
         if READINGS.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let stranger = thread::spawn(|| SUM.fetch_add(4096, Ordering::SeqCst));
-            stranger.join().expect("no panic");
+            let unrelated = thread::spawn(|| SUM.fetch_add(4096, Ordering::SeqCst));
+            unrelated.join().expect("no panic");
             REPORTING.freed(ADDRESS);
         }
         SUM.load(Ordering::SeqCst)
@@ -103,8 +103,8 @@ fn beside_a_thread_that_starts() {
         for _ in 0..round * 7919 % 20_000 {
             std::hint::spin_loop();
         }
-        let stranger = thread::spawn(move || move_the_sum(round));
-        stranger.join().expect("no panic");
+        let unrelated = thread::spawn(move || move_the_sum(round));
+        unrelated.join().expect("no panic");
         if checks.is_finished() {
             break;
         }
@@ -115,7 +115,7 @@ fn beside_a_thread_that_starts() {
 /// The first check makes the driver start a thread, as the first call of a process does.
 fn beside_a_thread_and_the_drivers() {
     const ROUNDS_OF_ONE: RangeInclusive<usize> = ROUNDS + 1..=ROUNDS + 20;
-    let stranger = thread::spawn(|| {
+    let unrelated = thread::spawn(|| {
         for round in ROUNDS_OF_ONE {
             wait_for(round, &BEGINS);
             move_the_sum(round);
@@ -130,7 +130,7 @@ fn beside_a_thread_and_the_drivers() {
         ROUNDS_OF_ONE.for_each(check);
     });
     checks.join().expect("no check fails beside an old thread");
-    stranger.join().expect("no panic");
+    unrelated.join().expect("no panic");
 }
 
 /// The check reads the sum when its body has ended, when it looks for leaks, and again if it has

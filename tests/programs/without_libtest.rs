@@ -5,6 +5,6 @@ use gpu_leak_check::{gpu_leak_check, registry};
 
 #[gpu_leak_check]
 fn main() {
-    assert!(registry::cases().is_empty(), "a program is no test");
+    assert!(registry::cases().is_empty(), "a program is not a test");
     assert_eq!(std::thread::current().name(), Some("main"));
 }

@@ -9,6 +9,7 @@ use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
 use gpu_leak_check::report::run_file;
 use gpu_leak_check::report::{Sources, Style, text};
 use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::skipped;
 
 /// The path of this directory.
 fn directory() -> PathBuf {
@@ -18,7 +19,6 @@ fn directory() -> PathBuf {
 /// Runs a program in this directory with `python3`, on the stand-in for the driver, with the
 /// library preloaded and these settings of the command. Returns the report and the output, or
 /// `None` if there is no suitable `python3`.
-#[expect(clippy::print_stdout, reason = "says why nothing was tested")]
 fn report_of(program: &str, variant: Option<&str>, settings: &str) -> Option<(Report, String)> {
     let tried = Command::new("python3")
         .args([
@@ -27,7 +27,7 @@ fn report_of(program: &str, variant: Option<&str>, settings: &str) -> Option<(Re
         ])
         .output();
     if !tried.is_ok_and(|output| output.status.success()) {
-        println!("skipped: no python3 of 3.11 or later with ctypes in PATH");
+        skipped("there is no python3 of 3.11 or later with ctypes in PATH");
         return None;
     }
     let machine = Fake::new();

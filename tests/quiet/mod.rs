@@ -1,4 +1,4 @@
-//! Code that frees what it allocates is never blamed, in a hundred consecutive checks.
+//! Code that frees what it allocates is never reported, in a hundred consecutive checks.
 
 mod tiny_model;
 
@@ -10,8 +10,8 @@ use gpu_leak_tests::gpu;
 /// resources that are created once and kept.
 #[track_caller]
 fn assert_quiet_but_for_first_use(checked: &Checked, checks: usize) {
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
     let count = |wanted| {
         let reports = checked.reports.iter();
         reports.filter(|report| report.status == wanted).count()
@@ -20,7 +20,7 @@ fn assert_quiet_but_for_first_use(checked: &Checked, checks: usize) {
         count(CheckStatus::Clean),
         count(CheckStatus::Found(FindingKind::FirstUse)),
     );
-    assert!(reported <= 1 && clean + reported == checks, "{story}");
+    assert!(reported <= 1 && clean + reported == checks, "{output}");
 }
 
 #[test]

@@ -83,15 +83,15 @@ fn stream_ordered_memory() {
 #[track_caller]
 fn assert_only_what_was_kept(checked: &Checked, kind: Kind, kept: impl Iterator<Item = usize>) {
     let kept: Vec<_> = kept.collect();
-    let story = checked.story();
+    let output = checked.output();
     let [finding] = &checked.report().findings[..] else {
-        panic!("{story}")
+        panic!("{output}")
     };
     let bytes = kept.iter().sum::<usize>() as u64;
     assert_eq!(
         (finding.resource, finding.count, finding.bytes),
         (Some(kind), kept.len() as u64, bytes),
-        "{story}"
+        "{output}"
     );
 }
 

@@ -57,7 +57,7 @@ impl Recorded {
     pub(super) fn replay(&self) -> Replay {
         match recording::replay(&self.path) {
             Ok(replay) => replay,
-            Err(error) => panic!("{error}\n{}", self.checked.story()),
+            Err(error) => panic!("{error}\n{}", self.checked.output()),
         }
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn assert_judged_alike(recorded: &Recorded) {
     let replay = recorded.replay();
     let live: Vec<_> = recorded.checked.reports.iter().map(comparable).collect();
     let again: Vec<_> = replay.reports.iter().map(comparable).collect();
-    assert_eq!(live, again, "{}", recorded.checked.story());
+    assert_eq!(live, again, "{}", recorded.checked.output());
     assert_eq!(recorded.checked.aborted, replay.unfinished);
     assert!(!replay.torn);
 }
@@ -136,10 +136,10 @@ const NOT_JUDGED_ALIKE: [&str; 11] = [
 
 /// Fails unless a replay judges the ignored tests of this module like their runs. They cover leaks,
 /// failing calls, broken contexts, foreign threads and nested checks.
-fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
+fn assert_bodies_are_judged_alike(module: &str, at_least: usize) {
     let program = std::env::current_exe().expect("the path of this program");
     let list = Command::new(program)
-        .args(["--list", "--ignored", "--format", "terse", claim])
+        .args(["--list", "--ignored", "--format", "terse", module])
         .output()
         .expect("a list of tests");
     let list = String::from_utf8(list.stdout).expect("names");
@@ -153,7 +153,7 @@ fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
             judged += 1;
         }
     }
-    assert!(judged >= at_least, "only {judged} of {claim}");
+    assert!(judged >= at_least, "only {judged} of {module}");
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_file_that_cannot_be_written_is_one_note_and_the_check_goes_on() {
         CheckStatus::Found(FindingKind::Leaked)
     );
     let notes = checked.child.stderr.matches("nothing is recorded").count();
-    assert_eq!(notes, 1, "{}", checked.story());
+    assert_eq!(notes, 1, "{}", checked.output());
 }
 
 #[test]

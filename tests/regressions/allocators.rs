@@ -28,13 +28,13 @@ fn device() -> &'static Device {
 #[track_caller]
 fn assert_over_budget(checked: &Checked, bytes: u64) {
     let [finding] = &failed(checked).findings[..] else {
-        panic!("{}", checked.story())
+        panic!("{}", checked.output())
     };
     assert_eq!(
         (finding.kind, finding.bytes),
         (FindingKind::OverBudget, bytes),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -104,13 +104,13 @@ fn traces() {
 fn pytorch_190348_the_private_pool_of_a_failed_capture() {
     let checked = run("fails_to_capture");
     let [finding] = &failed(&checked).findings[..] else {
-        panic!("{}", checked.story())
+        panic!("{}", checked.output())
     };
     assert_eq!(
         (finding.kind, finding.bytes),
         (FindingKind::Retained, 20 << 20),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

@@ -25,7 +25,7 @@ fn dora_2940_unregistered_by_the_wrong_address() {
         leak.map(|leak| (leak.resource, leak.bytes)),
         Some((Some(Kind::Registered), 10_000)),
         "{}",
-        checked.story()
+        checked.output()
     );
     let findings = failed(&checked).findings.iter();
     let errors: Vec<_> = findings
@@ -35,7 +35,7 @@ fn dora_2940_unregistered_by_the_wrong_address() {
         errors.len(),
         1,
         "the failed call is reported as well\n{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -66,7 +66,7 @@ fn cumo_176_freed_in_a_callback() {
     // The driver may hide the failed call, which is made on one of its own threads. The report is
     // then about the leak instead.
     let reported = [FindingKind::FailedFree, FindingKind::Leaked].contains(&finding.kind);
-    assert!(reported && finding.bytes == 777, "{}", checked.story());
+    assert!(reported && finding.bytes == 777, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -98,7 +98,7 @@ fn cudawrappers_247_the_address_of_the_pointer_is_registered() {
         .map(|finding| finding.kind)
         .collect();
     let expected = [FindingKind::Leaked, FindingKind::FailedFree];
-    assert_eq!(reported, expected, "{}", checked.story());
+    assert_eq!(reported, expected, "{}", checked.output());
 }
 
 #[gpu_leak_check]

@@ -50,12 +50,12 @@ fn pytorch_8044_less_than_before() {
     let checked = run(module_path!(), "child_with_less_than_before");
     checked.assert_clean();
     let [_, report] = &checked.reports[..] else {
-        panic!("{}", checked.story())
+        panic!("{}", checked.output())
     };
     assert!(
         report.notes[0].contains("not offset against leaks"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -115,7 +115,7 @@ fn gives_back_late() {
 #[test]
 fn pytorch_86167_a_workspace_made_at_first_use() {
     let checked = run(module_path!(), "child_with_a_workspace");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let statuses: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
     assert_eq!(
         statuses,
@@ -124,7 +124,7 @@ fn pytorch_86167_a_workspace_made_at_first_use() {
             CheckStatus::Clean
         ],
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

@@ -18,9 +18,9 @@ use crate::kinds::planted::{code, context, graphs, keep, streams};
 fn assert_grew(checked: &Checked, kind: Kind, gain: u64) {
     let finding = of_kind(checked, kind);
     let counts: Vec<_> = finding.rounds.iter().map(|held| held.count).collect();
-    assert_eq!(finding.kind, FindingKind::Grew, "{}", checked.story());
-    assert_eq!(counts, [gain, 2 * gain, 3 * gain], "{}", checked.story());
-    assert_eq!(checked.report().findings.len(), 1, "{}", checked.story());
+    assert_eq!(finding.kind, FindingKind::Grew, "{}", checked.output());
+    assert_eq!(counts, [gain, 2 * gain, 3 * gain], "{}", checked.output());
+    assert_eq!(checked.report().findings.len(), 1, "{}", checked.output());
 }
 
 /// The key in a map of executable graphs was an address that changes with each token.
@@ -123,10 +123,10 @@ fn normalises() {
 #[test]
 fn dspark_3_a_cache_that_is_full_after_two_rounds() {
     let checked = run(module_path!(), "uses_a_bounded_cache");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let findings = checked.report().findings.iter();
     let kinds: Vec<_> = findings.map(|finding| finding.kind).collect();
-    assert!(!kinds.contains(&FindingKind::Grew), "{}", checked.story());
+    assert!(!kinds.contains(&FindingKind::Grew), "{}", checked.output());
 }
 
 #[gpu_leak_check(rounds = 5)]

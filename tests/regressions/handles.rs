@@ -12,8 +12,8 @@ use crate::kinds::planted::{code, context, memory, streams};
 fn cudarc_372_the_events_and_the_stream_of_a_leaked_slice() {
     let checked = run(module_path!(), "frees_only_the_memory");
     let counts = [Kind::Event, Kind::Stream].map(|kind| of_kind(&checked, kind).count);
-    assert_eq!(counts, [2, 1], "{}", checked.story());
-    assert_eq!(checked.report().findings.len(), 2, "{}", checked.story());
+    assert_eq!(counts, [2, 1], "{}", checked.output());
+    assert_eq!(checked.report().findings.len(), 2, "{}", checked.output());
 }
 
 #[gpu_leak_check]

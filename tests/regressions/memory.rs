@@ -118,12 +118,12 @@ fn leaks_a_page() {
 fn llama_cpp_5576_a_pool_of_virtual_memory_that_stays_mapped() {
     let checked = run(module_path!(), "grows_its_pool");
     let leaked = of_kind(&checked, Kind::Physical);
-    assert_eq!(leaked.kind, FindingKind::Leaked, "{}", checked.story());
+    assert_eq!(leaked.kind, FindingKind::Leaked, "{}", checked.output());
     assert_eq!(
         (leaked.count, leaked.bytes),
         (1, virtual_memory::SIZE),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

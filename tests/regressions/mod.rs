@@ -24,7 +24,7 @@ fn run(module: &str, body: &str) -> Checked {
 /// Fails unless the test failed, and returns the report of its check.
 #[track_caller]
 fn failed(checked: &Checked) -> &Report {
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     checked.report()
 }
 
@@ -39,7 +39,7 @@ fn of_kind(checked: &Checked, kind: Kind) -> &Finding {
         panic!(
             "{} findings of {kind:?}\n{}",
             matching.len(),
-            checked.story()
+            checked.output()
         );
     };
     finding
@@ -49,12 +49,12 @@ fn of_kind(checked: &Checked, kind: Kind) -> &Finding {
 #[track_caller]
 fn assert_only_leak(checked: &Checked, kind: Kind, count: u64, bytes: u64) {
     let finding = of_kind(checked, kind);
-    assert_eq!(finding.kind, FindingKind::Leaked, "{}", checked.story());
+    assert_eq!(finding.kind, FindingKind::Leaked, "{}", checked.output());
     assert_eq!(
         (finding.count, finding.bytes),
         (count, bytes),
         "{}",
-        checked.story()
+        checked.output()
     );
-    assert_eq!(checked.report().findings.len(), 1, "{}", checked.story());
+    assert_eq!(checked.report().findings.len(), 1, "{}", checked.output());
 }

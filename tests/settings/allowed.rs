@@ -14,13 +14,13 @@ fn lookup_table() {
 #[test]
 fn memory_named_by_the_attribute_is_allowed_with_its_reason() {
     let checked = run("allowed::keeps_its_table");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let report = checked.report();
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::Allowed),
         "{}",
-        checked.story()
+        checked.output()
     );
     let by = report.findings[0].allowed_by.as_ref().expect("the entry");
     assert_eq!(
@@ -52,7 +52,7 @@ fn memory_that_no_entry_names_is_still_a_leak() {
         kinds,
         [FindingKind::Leaked, FindingKind::Allowed],
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -76,7 +76,7 @@ fn an_entry_of_the_file_allows_in_every_test() {
     let text =
         "[[allow]]\nfile = 'tests/settings/*'\nreason = 'old'\nowner = 'ops'\nup_to = '100 B'";
     let checked = configured("allowed::keeps_a_table", text);
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     let by = checked.report().findings[0].allowed_by.as_ref();
     let by = by.expect("the entry");
     assert!(by.stands_in.ends_with("gpu.toml:1"), "{by}");
@@ -91,7 +91,7 @@ fn a_leak_above_an_entry_s_limit_is_a_leak() {
         checked.report().status,
         CheckStatus::Found(FindingKind::Leaked),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -105,6 +105,6 @@ fn a_report_s_fingerprint_can_be_allowed() {
         checked.report().status,
         CheckStatus::Found(FindingKind::Allowed),
         "{}",
-        checked.story()
+        checked.output()
     );
 }

@@ -33,7 +33,7 @@ fn a_peak_above_the_budget_fails_with_its_figure_and_the_live_memory() {
         report.status,
         CheckStatus::Found(FindingKind::OverBudget),
         "{}",
-        checked.story()
+        checked.output()
     );
     let budget = report.findings[0].budget.as_ref().expect("a budget");
     let shares: Vec<_> = budget
@@ -41,14 +41,14 @@ fn a_peak_above_the_budget_fails_with_its_figure_and_the_live_memory() {
         .iter()
         .map(|share| (share.count, share.bytes))
         .collect();
-    assert_eq!(shares, [(2, 80), (1, 50)], "{}", checked.story());
+    assert_eq!(shares, [(2, 80), (1, 50)], "{}", checked.output());
     assert!(
         checked
             .child
             .stderr
             .contains("#[gpu_leak_check(max_allocated = 130)]"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -99,14 +99,14 @@ fn more_bytes_in_total_than_the_budget_fail_with_the_largest_lines() {
     let budget = finding.budget.as_ref().expect("a budget");
     let shares = budget.shares.iter();
     let shares: Vec<_> = shares.map(|share| (share.count, share.bytes)).collect();
-    assert_eq!(shares, [(2, 80), (1, 50)], "{}", checked.story());
+    assert_eq!(shares, [(2, 80), (1, 50)], "{}", checked.output());
     assert!(
         checked
             .child
             .stderr
             .contains("#[gpu_leak_check(max_total_allocated = 130)]"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -121,12 +121,12 @@ fn takes_much_in_total() {
 #[test]
 fn a_budget_that_only_the_first_run_exceeds_is_reported_as_first_use() {
     let checked = run("budgets::warms_up_expensively");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::FirstUse),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -136,14 +136,14 @@ fn the_first_line_names_a_limit_that_only_the_first_run_exceeds() {
     let limit = "100 B on shelf:0, max_allocated is 10 B";
     let checked = run("budgets::warms_up_expensively");
     let line = format!("{first_use} {limit}\n");
-    assert!(checked.child.stderr.contains(&line), "{}", checked.story());
+    assert!(checked.child.stderr.contains(&line), "{}", checked.output());
     let checked = run("budgets::fills_a_static_and_exceeds_its_limit_once");
     let static_at = "1 allocation, 4 B on shelf:0, allocated at tests/settings/budgets.rs:";
-    let story = checked.story();
-    let mut lines = story.lines();
+    let output = checked.output();
+    let mut lines = output.lines();
     let line = lines.find(|line| line.contains(first_use)).expect("a line");
-    assert!(line.contains(static_at), "{story}");
-    assert!(line.ends_with(&format!("; {limit}")), "{story}");
+    assert!(line.contains(static_at), "{output}");
+    assert!(line.ends_with(&format!("; {limit}")), "{output}");
 }
 
 #[gpu_leak_check(layer = "shelf", max_allocated = 10)]
@@ -173,7 +173,7 @@ fn a_nested_check_spends_the_outer_one_s_budget() {
     assert!(
         headline(&checked).contains("20 B on shelf:0, max_allocated is 10 B"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

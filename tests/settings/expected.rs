@@ -9,12 +9,12 @@ use super::{headline, run};
 #[test]
 fn an_expected_leak_is_allowed() {
     let checked = run("expected::leaks_as_expected");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::Allowed),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -48,9 +48,9 @@ fn a_leak_that_is_expected_and_missing_is_no_clean_check() {
     let report = checked.report();
     assert_eq!(report.status, CheckStatus::Unexpected, "{report:?}");
     assert_eq!(report.outcome, Some(Outcome::Fail), "{report:?}");
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     let counted = "1 checked: 1 unexpected (expectation)";
-    assert!(checked.story().contains(counted), "{}", checked.story());
+    assert!(checked.output().contains(counted), "{}", checked.output());
 }
 
 #[gpu_leak_check(expect(count = 1))]

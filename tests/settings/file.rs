@@ -88,8 +88,8 @@ fn an_entry_s_limit_holds_for_all_blocks_of_a_test_together() {
     for (limit, passes) in [(20, true), (19, false)] {
         let text = format!("[[allow]]\nfn = '*take'\nup_to = {limit}\nreason = 'a cache'");
         let checked = configured("file::leaks_in_each_of_two_blocks", &text);
-        let story = checked.story();
-        assert_eq!(checked.child.status.success(), passes, "{limit}\n{story}");
+        let output = checked.output();
+        assert_eq!(checked.child.status.success(), passes, "{limit}\n{output}");
     }
 }
 
@@ -100,18 +100,18 @@ fn the_attribute_overrides_the_file() {
         checked.report().status,
         CheckStatus::Found(FindingKind::Leaked),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
 #[test]
 fn the_run_s_settings_hold_and_the_report_names_the_file() {
     let checked = configured("file::leaks_ten_bytes", "[run]\non_leak = 'warn'");
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
     assert!(
         checked.child.stderr.contains("configured by /"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -149,14 +149,14 @@ fn a_test_can_be_left_out_where_there_is_no_gpu() {
         return;
     }
     let checked = configured("file::leaks_ten_bytes", "[run]\nwithout_gpu = 'skip'");
-    assert!(checked.child.status.success(), "{}", checked.story());
-    assert_eq!(checked.reports.len(), 0, "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
+    assert_eq!(checked.reports.len(), 0, "{}", checked.output());
     let summary = "gpu-leak-check: nothing checked; 1 skipped\n  skipped: \
                    settings::file::leaks_ten_bytes did not run, because there is no GPU";
     assert!(
         checked.child.stderr.contains(summary),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -165,6 +165,6 @@ fn a_test_that_needs_no_gpu_runs_where_there_is_none() {
     let settings =
         "[run]\nwithout_gpu = 'skip'\n[[override]]\ntest = '*ten_bytes'\nneeds_gpu = false";
     let checked = configured("file::leaks_ten_bytes", settings);
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     assert_eq!(checked.report().findings[0].bytes, 10);
 }

@@ -27,11 +27,11 @@ fn run(test: &str) -> Checked {
 /// Returns the headline of the failing test.
 #[track_caller]
 fn headline(checked: &Checked) -> &str {
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     let mut lines = checked.child.stderr.lines();
     let line = lines.find_map(|line| Some(line.split_once(" panicked at ")?.1));
     let Some((_, headline)) = line.and_then(|line| line.split_once(": ")) else {
-        panic!("{}", checked.story());
+        panic!("{}", checked.output());
     };
     headline
 }

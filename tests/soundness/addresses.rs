@@ -28,7 +28,7 @@ fn a_free_that_may_mean_either_of_two_devices_is_inconclusive() {
     assert!(
         reason.what.contains("address") || reason.remedy.contains("address"),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

@@ -32,7 +32,7 @@ fn memory_left_by_a_finished_block_counts_for_its_test() {
     let checked = run("blocks::forgets_what_a_block_returned");
     assert_leaked(&checked, "forgets_what_a_block_returned", 10 * MIB);
     let load = report(&checked, "load");
-    assert!(!load.status.is_failure(), "{}", checked.story());
+    assert!(!load.status.is_failure(), "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -115,7 +115,7 @@ fn leaks_of_a_failed_block_count_for_the_test_that_caught_its_panic() {
         bytes(report, CheckStatus::Found(FindingKind::Leaked)),
         0,
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -136,7 +136,7 @@ fn a_caught_block_is_not_taken_for_one_with_the_same_message() {
         bytes(test, CheckStatus::Found(FindingKind::Leaked)),
         MIB,
         "the caught block's, the other has its own report:\n{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -163,7 +163,7 @@ fn leaks_found_by_an_assertion_are_not_mixed_with_allowed_memory() {
     let test = "keeps_a_table_in_a_block_that_an_assertion_ends";
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Allowed));
     let allowed = bytes(report, CheckStatus::Found(FindingKind::Allowed));
-    assert_eq!(allowed, KIB, "{}", checked.story());
+    assert_eq!(allowed, KIB, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -176,7 +176,7 @@ fn fails_by_its_block() {
 #[test]
 fn a_leak_that_failed_the_test_by_its_block_is_reported_once() {
     let checked = run("blocks::fails_by_its_block");
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     assert_eq!(
         report(&checked, "leaky").status,
         CheckStatus::Found(FindingKind::Leaked)
@@ -186,7 +186,7 @@ fn a_leak_that_failed_the_test_by_its_block_is_reported_once() {
         bytes(test, CheckStatus::Found(FindingKind::Leaked)),
         0,
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -224,16 +224,16 @@ fn a_test_that_fails_by_a_check_inside_has_failed_although_its_own_leaks_only_ca
         let checked = run(&format!("blocks::{test}"));
         let leaked = CheckStatus::Found(FindingKind::Leaked);
         let report = assert_verdict(&checked, test, leaked);
-        let story = checked.story();
-        assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+        let output = checked.output();
+        assert_eq!(report.outcome, Some(Outcome::Fail), "{output}");
         let inside = format!("{}: {inside}", report.test);
-        assert_eq!(report.failed_inside.as_ref(), Some(&inside), "{story}");
+        assert_eq!(report.failed_inside.as_ref(), Some(&inside), "{output}");
         let by_inside = format!("leaked: the check {inside} inside this test failed");
         let has_no_finding = report.findings.is_empty();
         let line = headline(report);
         assert_eq!(line.ends_with(&by_inside), has_no_finding, "{line}");
-        assert!(!story.contains("the test still passes"), "{story}");
-        assert!(!story.contains("warned only"), "{story}");
+        assert!(!output.contains("the test still passes"), "{output}");
+        assert!(!output.contains("warned only"), "{output}");
     }
 }
 
@@ -257,7 +257,7 @@ fn an_excuse_for_an_object_also_holds_in_the_test_around_its_block() {
         bytes(report, CheckStatus::Found(FindingKind::Allowed)),
         KIB,
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -297,11 +297,11 @@ fn a_block_does_not_confirm_while_its_test_does() {
     let checked = run("blocks::runs_a_block_that_leaves_something");
     // The block runs twice in the test's first run, to find out what repeats, and once in each
     // later run.
-    let story = checked.story();
+    let output = checked.output();
     assert_eq!(
         checked.child.stderr.matches("the block runs").count(),
         3,
-        "{story}"
+        "{output}"
     );
 }
 
@@ -370,7 +370,7 @@ fn keeps_a_block_in_the_segment_of_a_block() {
     let worker = thread::spawn(move || {
         for segment in asked {
             POOL.take_at(segment, 40);
-            answer.send(()).expect("whoever asked waits");
+            answer.send(()).expect("the one that asked waits");
         }
     });
     Check::new("step").run_once(|| {
@@ -386,7 +386,7 @@ fn keeps_a_block_in_the_segment_of_a_block() {
 fn memory_that_another_check_keeps_in_a_segment_explains_it() {
     let checked = run("blocks::keeps_a_block_in_the_segment_of_a_block");
     let step = report(&checked, "step");
-    assert_eq!(step.status, CheckStatus::Clean, "{}", checked.story());
+    assert_eq!(step.status, CheckStatus::Clean, "{}", checked.output());
     assert_leaked(&checked, "keeps_a_block_in_the_segment_of_a_block", 40);
 }
 
@@ -406,7 +406,7 @@ fn a_failing_assertion_outside_every_check_is_a_verdict_of_its_own() {
     assert!(
         checked.child.stderr.contains(summary),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -453,8 +453,8 @@ fn abandons_a_scope_and_a_block_without_a_check_around() {
 fn what_is_abandoned_outside_every_check_is_reported_and_fails_no_test() {
     let test = of("blocks::abandons_a_scope_and_a_block_without_a_check_around");
     let checked = checked::finish(test.env("CI", "1").env("GPU_LEAK_CHECK", "require"));
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
     for (name, what) in [
         ("dropped", "the scope was dropped without `finish`"),
         (
@@ -463,11 +463,11 @@ fn what_is_abandoned_outside_every_check_is_reported_and_fails_no_test() {
         ),
     ] {
         let report = report(&checked, name);
-        assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
-        assert_eq!(report.outcome, Some(Outcome::Warn), "{story}");
+        assert_eq!(report.status, CheckStatus::NotMeasured, "{output}");
+        assert_eq!(report.outcome, Some(Outcome::Warn), "{output}");
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(reason.what, what);
-        assert!(checked.child.stderr.contains(what), "{story}");
+        assert!(checked.child.stderr.contains(what), "{output}");
     }
 }
 
@@ -481,14 +481,14 @@ fn has_a_block_with_a_senseless_option() {
 #[test]
 fn a_block_whose_settings_are_refused_fails_its_test() {
     let checked = run("blocks::has_a_block_with_a_senseless_option");
-    let story = checked.story();
-    assert!(!checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(!checked.child.status.success(), "{output}");
     let block = report(&checked, "step");
     let test = report(&checked, "has_a_block_with_a_senseless_option");
-    assert_eq!(test.failed_inside.as_ref(), Some(&block.test), "{story}");
+    assert_eq!(test.failed_inside.as_ref(), Some(&block.test), "{output}");
     for report in [block, test] {
-        assert_eq!(report.status, CheckStatus::NotMeasured, "{story}");
-        assert_eq!(report.outcome, Some(Outcome::Fail), "{story}");
+        assert_eq!(report.status, CheckStatus::NotMeasured, "{output}");
+        assert_eq!(report.outcome, Some(Outcome::Fail), "{output}");
     }
 }
 
@@ -504,7 +504,7 @@ fn a_block_has_the_name_of_its_test_even_if_the_test_is_unchecked() {
     let checked = run("blocks::is_unchecked_and_has_a_block");
     let test = "blocks::is_unchecked_and_has_a_block";
     let block = checked.report();
-    assert_eq!(block.test, format!("{test}: step"), "{}", checked.story());
+    assert_eq!(block.test, format!("{test}: step"), "{}", checked.output());
     let again = block.again.as_ref().expect("a command");
     assert!(again.contains(test), "{again}");
 }
@@ -533,5 +533,9 @@ fn a_block_is_named_with_its_test_and_run_again_by_it() {
             .is_some_and(|again| again.contains(test))
     );
     let panic = format!("thread '{test}: step: half' panicked at");
-    assert!(checked.child.stderr.contains(&panic), "{}", checked.story());
+    assert!(
+        checked.child.stderr.contains(&panic),
+        "{}",
+        checked.output()
+    );
 }

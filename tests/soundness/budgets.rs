@@ -14,7 +14,7 @@ use super::{GIB, assert_verdict, run};
 fn assert_over_budget(checked: &Checked, test: &str, reached: u64) {
     let over = CheckStatus::Found(FindingKind::OverBudget);
     let report = assert_verdict(checked, test, over);
-    assert_eq!(report.findings[0].bytes, reached, "{}", checked.story());
+    assert_eq!(report.findings[0].bytes, reached, "{}", checked.output());
 }
 
 #[gpu_leak_check(layer = "allocator:cache", max_reserved = 100)]

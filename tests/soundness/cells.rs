@@ -44,8 +44,8 @@ pub(super) const CONFIRMED: [Cell; 11] = [
         "leaked",
         "each of three runs left one somewhere",
     ),
-    one("failed_free", "failed-free", "a failed free is no set-up"),
-    one("handed_over", "clean", "it is somebody else's to free"),
+    one("failed_free", "failed-free", "a failed free is not set-up"),
+    one("handed_over", "clean", "other code will free it"),
     one("leaked", "leaked", "the second run left it again"),
     one("made_once", "first-use", "the second run left no more"),
     one("replaced", "deferred", "the second run freed the first's"),
@@ -55,7 +55,7 @@ pub(super) const CONFIRMED: [Cell; 11] = [
         "nothing lies in it, and it rose again",
     ),
     one("returned", "clean", "nothing was left"),
-    one("sum", "leaked", "nobody else could have moved it"),
+    one("sum", "leaked", "nothing else could have changed it"),
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
@@ -64,13 +64,21 @@ pub(super) const UNCONFIRMED: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "leaked", "the one run left it"),
     one("failed_free", "failed-free", "the call failed"),
-    one("handed_over", "clean", "it is somebody else's to free"),
+    one("handed_over", "clean", "other code will free it"),
     one("leaked", "leaked", "the one run left it"),
-    one("made_once", "leaked", "no second run tells it from a leak"),
-    one("replaced", "leaked", "no second run tells it from a leak"),
+    one(
+        "made_once",
+        "leaked",
+        "no second run distinguishes it from a leak",
+    ),
+    one(
+        "replaced",
+        "leaked",
+        "no second run distinguishes it from a leak",
+    ),
     one("reserve", "retained", "nothing lies in it"),
     one("returned", "clean", "nothing was left"),
-    one("sum", "leaked", "nobody else could have moved it"),
+    one("sum", "leaked", "nothing else could have changed it"),
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
@@ -83,7 +91,7 @@ pub(super) const WARMED: [Cell; 11] = [
         "each of three runs left one somewhere",
     ),
     one("failed_free", "failed-free", "a measured run's call failed"),
-    one("handed_over", "clean", "it is somebody else's to free"),
+    one("handed_over", "clean", "other code will free it"),
     one("leaked", "leaked", "both measured runs left it"),
     one("made_once", "clean", "the warm-up made it: baseline"),
     one("replaced", "deferred", "the second run freed the first's"),
@@ -98,7 +106,7 @@ pub(super) const ROUNDS: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "grew", "the sum of all sites grew each time"),
     one("failed_free", "failed-free", "a failed free need not grow"),
-    one("handed_over", "clean", "it is somebody else's to free"),
+    one("handed_over", "clean", "other code will free it"),
     one("leaked", "grew", "each round left one more"),
     one("made_once", "clean", "only the first round left one"),
     one("replaced", "clean", "there is never more than one"),
@@ -113,13 +121,13 @@ pub(super) const BESIDE_OTHERS: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "leaked", "its own thread took it"),
     one("failed_free", "failed-free", "its own thread made the call"),
-    one("handed_over", "clean", "it is somebody else's to free"),
+    one("handed_over", "clean", "other code will free it"),
     one("leaked", "leaked", "its own thread took it"),
     one("made_once", "first-use", "the second run left no more"),
     one("replaced", "deferred", "the second run freed the first's"),
     one("reserve", "clean", "it may be the other's: a note"),
     one("returned", "clean", "nothing was left"),
-    one("sum", "inconclusive", "the other may have moved it"),
+    one("sum", "inconclusive", "the other may have changed it"),
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
@@ -144,12 +152,7 @@ pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
         "failed-free",
         "the block failed the test for it",
     ),
-    two(
-        "handed_over",
-        "clean",
-        "clean",
-        "it is somebody else's to free",
-    ),
+    two("handed_over", "clean", "clean", "other code will free it"),
     two(
         "leaked",
         "leaked",
@@ -181,7 +184,7 @@ pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
         "leaked",
         "the block failed the test for it",
     ),
-    two("tolerated", "clean", "clean", "7 B are tolerated by either"),
+    two("tolerated", "clean", "clean", "both checks tolerate 7 B"),
 ];
 
 /// The cells of a test in which the report of a scope is ignored. The scope fails nothing, so the
@@ -203,15 +206,10 @@ pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
         "failed_free",
         "failed-free",
         "failed-free",
-        "nobody failed for it yet",
+        "no check has failed for it",
     ),
-    two(
-        "handed_over",
-        "clean",
-        "clean",
-        "it is somebody else's to free",
-    ),
-    two("leaked", "leaked", "leaked", "nobody failed for it yet"),
+    two("handed_over", "clean", "clean", "other code will free it"),
+    two("leaked", "leaked", "leaked", "no check has failed for it"),
     two(
         "made_once",
         "leaked",
@@ -228,11 +226,11 @@ pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
         "reserve",
         "retained",
         "retained",
-        "nobody failed for it yet",
+        "no check has failed for it",
     ),
     two("returned", "clean", "clean", "nothing was left"),
-    two("sum", "leaked", "leaked", "nobody failed for it yet"),
-    two("tolerated", "clean", "clean", "7 B are tolerated by either"),
+    two("sum", "leaked", "leaked", "no check has failed for it"),
+    two("tolerated", "clean", "clean", "both checks tolerate 7 B"),
 ];
 
 /// The cells of a block with rounds in a test. The test judges what does not grow.
@@ -255,12 +253,7 @@ pub(super) const ROUNDS_IN_A_TEST: [Cell; 11] = [
         "failed-free",
         "the block failed the test for it",
     ),
-    two(
-        "handed_over",
-        "clean",
-        "clean",
-        "it is somebody else's to free",
-    ),
+    two("handed_over", "clean", "clean", "other code will free it"),
     two("leaked", "grew", "grew", "the block failed the test for it"),
     two(
         "made_once",

@@ -95,9 +95,9 @@ fn a_library_that_the_program_loaded_through_the_runtime_is_a_leak() {
     let checked = run(test);
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     let [leak] = &report.findings[..] else {
-        panic!("{}", checked.story());
+        panic!("{}", checked.output());
     };
-    assert_eq!(leak.resource, Some(Kind::Library), "{}", checked.story());
+    assert_eq!(leak.resource, Some(Kind::Library), "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -136,7 +136,7 @@ fn plugin_at(wanted: usize, directory: &Path) -> (Library, Vec<Library>) {
         }
         others.push(library);
     }
-    panic!("no library came to lie at {wanted:#x}");
+    panic!("no library was loaded at {wanted:#x}");
 }
 
 #[gpu_leak_check]
@@ -168,5 +168,5 @@ fn code_loaded_by_a_library_that_lies_where_the_runtime_lay_is_a_leak() {
     let is_a_leaked_library = |finding: &gpu_leak_check::report::check_report::Finding| {
         finding.kind == FindingKind::Leaked && finding.resource == Some(Kind::Library)
     };
-    assert!(findings.any(is_a_leaked_library), "{}", checked.story());
+    assert!(findings.any(is_a_leaked_library), "{}", checked.output());
 }

@@ -32,8 +32,8 @@ pub(super) fn free(pointer: Pointer) {
     unsafe { result::free_sync(pointer) }.expect("a free"); // here: freed
 }
 
-/// Makes a call to free that the driver refuses.
-pub(super) fn free_in_vain(pointer: Pointer) {
+/// Makes a free call that the driver rejects.
+pub(super) fn rejected_free(pointer: Pointer) {
     // SAFETY: no memory begins at this address, and the driver returns an error.
     let answer = unsafe { sys::cuMemFree_v2(pointer) };
     assert_ne!(answer, CUresult::CUDA_SUCCESS);
@@ -46,8 +46,8 @@ pub(super) fn take_pinned(bytes: usize) -> Pointer {
     start.addr() as Pointer
 }
 
-/// Makes a call to free that the driver refuses.
-pub(super) fn free_pinned_in_vain(pointer: Pointer) {
+/// Makes a free call that the driver rejects.
+pub(super) fn rejected_pinned_free(pointer: Pointer) {
     let address = std::ptr::without_provenance_mut(pointer as usize);
     // SAFETY: no pinned memory begins at this address, and the driver returns an error.
     let answer = unsafe { sys::cuMemFreeHost(address) };
@@ -64,7 +64,7 @@ pub(super) fn destroy(event: CUevent) {
 }
 
 /// Destroys an event that has already been destroyed.
-pub(super) fn destroy_in_vain(event: CUevent) {
+pub(super) fn rejected_destroy(event: CUevent) {
     // SAFETY: the stand-in looks up the handle, and returns an error because it is invalid.
     let answer = unsafe { sys::cuEventDestroy_v2(event) };
     assert_ne!(answer, CUresult::CUDA_SUCCESS);

@@ -28,7 +28,7 @@ fn assert_large_reserve_retained(test: &str) {
         bytes(report, CheckStatus::Found(FindingKind::Retained)),
         GIB,
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -83,16 +83,16 @@ fn a_leaked_block_explains_only_its_own_segment() {
         "loses_a_block",
         CheckStatus::Found(FindingKind::Leaked),
     );
-    let story = checked.story();
+    let output = checked.output();
     assert_eq!(
         bytes(report, CheckStatus::Found(FindingKind::Leaked)),
         64,
-        "{story}"
+        "{output}"
     );
     assert_eq!(
         bytes(report, CheckStatus::Found(FindingKind::Retained)),
         GIB,
-        "{story}"
+        "{output}"
     );
 }
 
@@ -115,7 +115,7 @@ fn a_block_of_a_pool_whose_segments_are_unknown_explains_no_more_than_one_of_its
     let checked = checked::on(&fake, &format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
     let retained = bytes(report, CheckStatus::Found(FindingKind::Retained));
-    assert!((GIB / 2..=GIB).contains(&retained), "{}", checked.story());
+    assert!((GIB / 2..=GIB).contains(&retained), "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -158,7 +158,7 @@ fn a_segment_that_contains_something_allowed_may_stay() {
             bytes(report, CheckStatus::Found(FindingKind::Retained)),
             0,
             "{}",
-            checked.story()
+            checked.output()
         );
     }
 }
@@ -176,18 +176,18 @@ fn loses_a_little_and_makes_a_static() {
 fn the_tolerance_is_deducted_from_confirmed_memory() {
     let test = "loses_a_little_and_makes_a_static";
     let checked = run(&format!("excuses::{test}"));
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
     let report = checked.report();
     let reported = [
         CheckStatus::Found(FindingKind::FirstUse),
         CheckStatus::Clean,
     ];
-    assert!(reported.contains(&report.status), "{story}");
+    assert!(reported.contains(&report.status), "{output}");
     assert_eq!(
         bytes(report, CheckStatus::Found(FindingKind::Leaked)),
         0,
-        "{story}"
+        "{output}"
     );
 }
 
@@ -251,11 +251,11 @@ fn the_tolerance_applies_to_the_leaks_of_each_run_separately() {
     let test = "loses_a_little_in_each_run";
     let checked = run(&format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
-    let story = checked.story();
+    let output = checked.output();
     assert_eq!(
         bytes(report, CheckStatus::Found(FindingKind::Leaked)),
         0,
-        "{story}"
+        "{output}"
     );
 }
 

@@ -40,7 +40,7 @@ fn a_further_run_of_a_block_leaves_nothing_for_its_test() {
         "expects_what_its_block_left_once",
     ] {
         let checked = run(&format!("further_runs::{test}"));
-        assert!(checked.child.status.success(), "{}", checked.story());
+        assert!(checked.child.status.success(), "{}", checked.output());
     }
 }
 
@@ -88,7 +88,12 @@ fn a_round_grows_by_what_its_block_leaves_once() {
     let report = assert_verdict(&checked, "grows_by_its_block", grew);
     let rounds = report.findings[0].rounds.iter();
     let rounds: Vec<_> = rounds.map(|it| (it.count, it.bytes)).collect();
-    assert_eq!(rounds, [(1, 80), (2, 160), (3, 240)], "{}", checked.story());
+    assert_eq!(
+        rounds,
+        [(1, 80), (2, 160), (3, 240)],
+        "{}",
+        checked.output()
+    );
 }
 
 #[gpu_leak_check(
@@ -122,7 +127,7 @@ fn a_further_run_of_a_block_uses_up_no_budget_of_its_test() {
         kinds(report(&checked, test)),
         ["first-use"],
         "{}",
-        checked.story()
+        checked.output()
     );
     let test = "leaks_in_a_block_and_borrows_within_its_budget";
     let checked = run(&format!("further_runs::{test}"));
@@ -131,7 +136,7 @@ fn a_further_run_of_a_block_uses_up_no_budget_of_its_test() {
         kinds(report(&checked, test)),
         ["leaked"],
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -153,7 +158,7 @@ fn what_a_further_run_of_a_block_returned_uses_up_the_budget_of_its_test() {
     let over = CheckStatus::Found(FindingKind::OverBudget);
     let report = assert_verdict(&checked, test, over);
     let budget = report.findings[0].budget.as_ref().expect("a budget");
-    assert_eq!(budget.reached, 160, "{}", checked.story());
+    assert_eq!(budget.reached, 160, "{}", checked.output());
 }
 
 #[inline(never)]
@@ -262,10 +267,10 @@ fn rounds_whose_failure_is_expected_fail_again_in_a_further_run() {
 #[ignore = "run by another"]
 #[test]
 fn makes_a_static_in_its_block_only_once() {
-    static RUNS: OnceLock<Block> = OnceLock::new();
+    static MADE: OnceLock<Block> = OnceLock::new();
     let made = Cell::new(false);
     Check::new("step").run(|| {
-        RUNS.get_or_init(|| {
+        MADE.get_or_init(|| {
             made.set(true);
             Block::new(80)
         });
@@ -278,7 +283,7 @@ fn one_time_set_up_in_a_block_is_that_of_its_test() {
     let checked = run(&format!("further_runs::{test}"));
     let first_use = CheckStatus::Found(FindingKind::FirstUse);
     let report = assert_verdict(&checked, test, first_use);
-    assert_eq!(report.findings[0].bytes, 80, "{}", checked.story());
+    assert_eq!(report.findings[0].bytes, 80, "{}", checked.output());
 }
 
 #[gpu_leak_check(confirm = false, tolerance = 100, reserved_tolerance = 100)]
@@ -329,7 +334,7 @@ fn frees_twice_in_a_block_that_warns() {
     Check::new("step").on_leak(OnLeak::Warn).run(|| {
         let pointer = driver::take(1000);
         driver::free(pointer);
-        driver::free_in_vain(pointer);
+        driver::rejected_free(pointer);
     });
 }
 
@@ -339,5 +344,5 @@ fn a_failed_free_of_a_further_run_of_a_block_is_not_counted() {
     let checked = checked::on(&Fake::new(), &format!("further_runs::{test}"));
     let failed = CheckStatus::Found(FindingKind::FailedFree);
     let report = assert_verdict(&checked, test, failed);
-    assert_eq!(report.findings[0].count, 1, "{}", checked.story());
+    assert_eq!(report.findings[0].count, 1, "{}", checked.output());
 }

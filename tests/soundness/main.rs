@@ -56,7 +56,7 @@ fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
     let is_it =
         |test: &str| test == name || test.ends_with(&of_a_test) || test.ends_with(&of_a_block);
     let found = reports.find(|report| is_it(&report.test));
-    found.unwrap_or_else(|| panic!("no report of {name}\n{}", checked.story()))
+    found.unwrap_or_else(|| panic!("no report of {name}\n{}", checked.output()))
 }
 
 /// Returns the report of the test. Fails unless it has this verdict, and its process ended
@@ -64,12 +64,12 @@ fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
 #[track_caller]
 fn assert_verdict<'a>(checked: &'a Checked, test: &str, verdict: CheckStatus) -> &'a Report {
     let report = report(checked, test);
-    assert_eq!(report.status, verdict, "{test}\n{}", checked.story());
+    assert_eq!(report.status, verdict, "{test}\n{}", checked.output());
     assert_eq!(
         checked.child.status.success(),
         !verdict.is_failure(),
         "{}",
-        checked.story()
+        checked.output()
     );
     report
 }
@@ -89,7 +89,7 @@ fn assert_leaked(checked: &Checked, test: &str, leaked: u64) {
         bytes(report, CheckStatus::Found(FindingKind::Leaked)),
         leaked,
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

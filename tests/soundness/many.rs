@@ -11,25 +11,25 @@ use super::{assert_verdict, run};
 const BITS: u32 = 12;
 
 #[inline(never)]
-fn even(bits: u32, way: u32) {
-    descend(bits, way);
-    std::hint::black_box(way);
+fn even(bits: u32, path: u32) {
+    descend(bits, path);
+    std::hint::black_box(path);
 }
 
 #[inline(never)]
-fn odd(bits: u32, way: u32) {
-    descend(bits, way);
-    std::hint::black_box(way);
+fn odd(bits: u32, path: u32) {
+    descend(bits, path);
+    std::hint::black_box(path);
 }
 
 #[inline(never)]
-fn descend(bits: u32, way: u32) {
-    match (bits, way & 1) {
+fn descend(bits: u32, path: u32) {
+    match (bits, path & 1) {
         (0, _) => {
             take(1);
         }
-        (_, 0) => even(bits - 1, way >> 1),
-        (_, _) => odd(bits - 1, way >> 1),
+        (_, 0) => even(bits - 1, path >> 1),
+        (_, _) => odd(bits - 1, path >> 1),
     }
     std::hint::black_box(bits);
 }
@@ -37,17 +37,17 @@ fn descend(bits: u32, way: u32) {
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
-fn leaks_by_thousands_of_ways() {
-    for way in 0..1 << BITS {
-        descend(BITS, way);
+fn leaks_on_thousands_of_paths() {
+    for path in 0..1 << BITS {
+        descend(BITS, path);
     }
 }
 
 /// An earlier algorithm, whose time was cubic in the number of call sites, would have taken most of
 /// an hour for these.
 #[test]
-fn thousands_of_call_sites_are_told_apart() {
-    let test = "leaks_by_thousands_of_ways";
+fn thousands_of_call_sites_are_distinguished() {
+    let test = "leaks_on_thousands_of_paths";
     let checked = run(&format!("many::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     assert_eq!(

@@ -172,12 +172,12 @@ fn assert_shared(module: &str) {
     let in_ci = checked::finish(run.env("CI", "true"));
     for checked in [plain, in_ci] {
         let report = report(&checked, "a_checked");
-        let story = checked.story();
-        assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
+        let output = checked.output();
+        assert_eq!(report.status, CheckStatus::Inconclusive, "{output}");
         let reason = report.reason.as_ref().expect("a reason");
-        assert_eq!(reason.code.name(), "shared", "{story}");
-        assert!(reason.what.contains("silent"), "{story}");
-        assert!(checked.child.status.success(), "{story}");
+        assert_eq!(reason.code.name(), "shared", "{output}");
+        assert!(reason.what.contains("silent"), "{output}");
+        assert!(checked.child.status.success(), "{output}");
     }
 }
 
@@ -247,7 +247,7 @@ mod shared_pool {
             let worker = worker.spawn(move || {
                 for (job, done) in jobs {
                     job();
-                    done.send(()).expect("whoever asked waits");
+                    done.send(()).expect("the one that asked waits");
                 }
             });
             worker.expect("a thread");
@@ -266,7 +266,7 @@ suite!(pool_of_the_test: start_the_pool beside lose_in_the_pool);
 fn memory_of_a_shared_pool_is_reported_with_its_thread_and_advice() {
     let checked = run_beside("pool_of_the_test");
     let report = report(&checked, "a_checked");
-    let story = checked.story();
+    let output = checked.output();
     let findings = report.findings.iter();
     let reported: Vec<_> = findings
         .flat_map(|finding| finding.notes.iter().chain(&finding.foreign_thread))
@@ -274,8 +274,8 @@ fn memory_of_a_shared_pool_is_reported_with_its_thread_and_advice() {
         .map(String::as_str)
         .collect();
     let reported = reported.join("\n");
-    assert!(reported.contains("shared-pool"), "{story}");
-    assert!(checked.child.stderr.contains("warmup"), "{story}");
+    assert!(reported.contains("shared-pool"), "{output}");
+    assert!(checked.child.stderr.contains("warmup"), "{output}");
 }
 
 /// Tests run one at a time. The first is unchecked, and leaves a thread that continues to work.
@@ -311,7 +311,7 @@ fn allocations_of_a_thread_of_an_earlier_unchecked_test_fail_nobody() {
     assert!(
         checked.child.stderr.contains(unowned),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -344,7 +344,7 @@ fn a_sum_that_rose_beside_a_thread_of_an_earlier_test_is_judged_if_the_test_runs
     let beside = run_suite("neighbours::sum_after_an_unchecked_one", 1);
     let report = report(&beside, "b_checked");
     let reason = report.reason.as_ref().expect("a reason");
-    assert_eq!(reason.code.name(), "shared", "{}", beside.story());
+    assert_eq!(reason.code.name(), "shared", "{}", beside.output());
     let alone = run("neighbours::sum_after_an_unchecked_one::b_checked");
     assert_leaked(&alone, "b_checked", GIB);
 }
@@ -411,7 +411,7 @@ fn a_thread_that_an_earlier_check_left_counts_only_if_it_has_run() {
     let suite = run_suite("neighbours::sum_after_a_checked_one", 1);
     let beside = report(&suite, "b_beside_its_work");
     let reason = beside.reason.as_ref().expect("a reason");
-    assert_eq!(reason.code.name(), "shared", "{}", suite.story());
+    assert_eq!(reason.code.name(), "shared", "{}", suite.output());
     assert_leaked(&suite, "d_while_it_waits", GIB);
 }
 
@@ -451,14 +451,18 @@ mod block_beside_a_parallel_check {
 #[test]
 fn a_sum_that_rose_during_a_block_beside_a_parallel_check_is_inconclusive() {
     let checked = run_beside("block_beside_a_parallel_check");
-    let story = checked.story();
+    let output = checked.output();
     for check in ["step", "a_checked"] {
         let report = report(&checked, check);
-        assert_eq!(report.status, CheckStatus::Inconclusive, "{check}\n{story}");
+        assert_eq!(
+            report.status,
+            CheckStatus::Inconclusive,
+            "{check}\n{output}"
+        );
         let reason = report.reason.as_ref().expect("a reason");
-        assert_eq!(reason.code.name(), "shared", "{check}\n{story}");
+        assert_eq!(reason.code.name(), "shared", "{check}\n{output}");
     }
-    assert!(checked.child.status.success(), "{story}");
+    assert!(checked.child.status.success(), "{output}");
 }
 
 /// An unchecked test works outside the scope that it has opened, beside a checked test.
@@ -503,9 +507,9 @@ mod beside_an_open_scope {
 fn allocations_outside_the_scope_that_a_test_opened_fail_nobody_else() {
     let checked = run_beside("beside_an_open_scope");
     let report = report(&checked, "beside a scope");
-    let story = checked.story();
-    assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
-    assert!(checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert_eq!(report.status, CheckStatus::Inconclusive, "{output}");
+    assert!(checked.child.status.success(), "{output}");
 }
 
 /// A reserve is judged only in the runs in which no other test could have changed it.
@@ -526,8 +530,8 @@ mod reserves_beside_others_once {
         borrow();
         reserve();
         if RUNS.fetch_add(1, Ordering::Relaxed) == 1 {
-            let stranger = Scope::none().in_scope(|| thread::spawn(|| ()));
-            stranger.join().expect("no panic");
+            let unrelated = Scope::none().in_scope(|| thread::spawn(|| ()));
+            unrelated.join().expect("no panic");
         }
     }
 }
@@ -537,7 +541,7 @@ fn a_reserve_of_two_runs_is_retained_even_if_others_ran_beside_a_third() {
     let checked = run_beside("reserves_beside_others_once");
     let retained = CheckStatus::Found(FindingKind::Retained);
     let report = assert_verdict(&checked, "a_checked", retained);
-    assert_eq!(bytes(report, retained), GIB, "{}", checked.story());
+    assert_eq!(bytes(report, retained), GIB, "{}", checked.output());
 }
 
 /// Another test leaves a block during the first run only. The second run is alone.
@@ -557,8 +561,8 @@ mod block_of_a_neighbour_in_the_first_run {
     fn a_checked() {
         lose_a_block();
         if RUNS.fetch_add(1, Ordering::Relaxed) == 0 {
-            let stranger = Scope::none().in_scope(|| thread::spawn(|| _ = take(4096)));
-            stranger.join().expect("no panic");
+            let unrelated = Scope::none().in_scope(|| thread::spawn(|| _ = take(4096)));
+            unrelated.join().expect("no panic");
         }
     }
 }
@@ -569,7 +573,7 @@ fn a_block_of_a_neighbour_is_no_finding_after_the_neighbour_has_ended() {
     assert_leaked(&checked, "a_checked", 7);
     let report = report(&checked, "a_checked");
     let found: Vec<_> = report.findings.iter().map(|it| it.bytes).collect();
-    assert_eq!(found, [7], "{}", checked.story());
+    assert_eq!(found, [7], "{}", checked.output());
 }
 
 /// A budget for a reserve, beside an unchecked test that reserves more than the budget allows.
@@ -607,6 +611,6 @@ mod budget_of_a_shared_reserve {
 fn a_reserve_that_a_neighbour_may_have_taken_exceeds_nobody_s_budget() {
     let checked = run_beside("budget_of_a_shared_reserve");
     let report = report(&checked, "within its budget");
-    assert_eq!(report.status, CheckStatus::Clean, "{}", checked.story());
+    assert_eq!(report.status, CheckStatus::Clean, "{}", checked.output());
     assert!(notes(report).contains("above the budget of 1.00 MiB"));
 }

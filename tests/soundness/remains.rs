@@ -21,7 +21,7 @@ pub(super) fn leaked() {
     take(MUCH);
 }
 
-fn one_path() {
+fn first_path() {
     take(MUCH);
 }
 
@@ -37,7 +37,7 @@ fn third_path() {
 pub(super) fn by_turns() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     match RUNS.fetch_add(1, Ordering::Relaxed) % 3 {
-        0 => one_path(),
+        0 => first_path(),
         1 => second_path(),
         _ => third_path(),
     }
@@ -89,7 +89,7 @@ pub(super) fn failed_free() {
     driver::context();
     let pointer = driver::take(64);
     driver::free(pointer);
-    driver::free_in_vain(pointer);
+    driver::rejected_free(pointer);
 }
 
 /// Every kind of remains, with its name.

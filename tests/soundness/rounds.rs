@@ -30,19 +30,19 @@ fn rounds(checked: &Checked) -> usize {
         .count()
 }
 
-fn one_way() -> Block {
+fn one_path() -> Block {
     Block::new(MIB)
 }
 
-fn other_way() -> Block {
+fn other_path() -> Block {
     Block::new(MIB)
 }
 
 /// Allocates at two call sites in turn.
 fn take_by_turns(round: u32) -> Block {
     match round % 2 {
-        1 => one_way(),
-        _ => other_way(),
+        1 => one_path(),
+        _ => other_path(),
     }
 }
 
@@ -61,7 +61,7 @@ fn memory_that_two_sites_add_to_in_turn_grows() {
         "loses_by_turns",
         CheckStatus::Found(FindingKind::Grew),
     );
-    assert_eq!(rounds(&checked), 4, "{}", checked.story());
+    assert_eq!(rounds(&checked), 4, "{}", checked.output());
 }
 
 static KEPT: Mutex<Vec<Block>> = Mutex::new(Vec::new());
@@ -118,7 +118,7 @@ fn there_are_at_least_three_rounds() {
     for test in ["leaves_nothing", "leaves_something_in_its_first_round"] {
         let checked = run(&format!("rounds::{test}"));
         checked.assert_clean();
-        assert!(rounds(&checked) >= 3, "{test}\n{}", checked.story());
+        assert!(rounds(&checked) >= 3, "{test}\n{}", checked.output());
     }
 }
 
@@ -158,19 +158,19 @@ fn is_asked_for_two_rounds() {
 /// round was run.
 #[track_caller]
 fn assert_refused(checked: &Checked) {
-    let story = checked.story();
-    assert!(!checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(!checked.child.status.success(), "{output}");
     let reported = &checked.child.stderr;
     let says_how_many = ["at least 3", "at least three", "from 3 on", "3 or more"];
     assert!(
         reported.contains("rounds") || reported.contains("ROUNDS"),
-        "{story}"
+        "{output}"
     );
     assert!(
         says_how_many.iter().any(|words| reported.contains(words)),
-        "{story}"
+        "{output}"
     );
-    assert_eq!(rounds(checked), 0, "{story}");
+    assert_eq!(rounds(checked), 0, "{output}");
 }
 
 #[test]
@@ -187,10 +187,10 @@ fn a_leak_of_a_block_is_not_expected_in_rounds() {
     let checked = run("rounds::expects_a_leak_of_a_block_in_rounds");
     let reported = &checked.child.stderr;
     let place = "thread 'both' panicked at tests/soundness/rounds.rs:";
-    assert!(reported.contains(place), "{}", checked.story());
+    assert!(reported.contains(place), "{}", checked.output());
     let remedy = "`rounds` looks for growth over several runs: remove one of them";
-    assert!(reported.contains(remedy), "{}", checked.story());
-    assert_eq!(rounds(&checked), 0, "{}", checked.story());
+    assert!(reported.contains(remedy), "{}", checked.output());
+    assert_eq!(rounds(&checked), 0, "{}", checked.output());
 }
 
 #[gpu_leak_check(rounds = 4, tolerance = "1 MiB")]

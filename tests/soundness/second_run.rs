@@ -71,7 +71,7 @@ fn memory_that_each_of_three_runs_loses_elsewhere_is_a_leak() {
     let checked = run("second_run::takes_another_path_each_time");
     let test = "takes_another_path_each_time";
     assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
-    assert_eq!(runs(&checked), 3, "{}", checked.story());
+    assert_eq!(runs(&checked), 3, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -107,7 +107,7 @@ fn leaks_on_one_device_in_every_other_run() {
 fn memory_that_the_first_and_third_run_lose_at_one_site_is_a_leak() {
     let checked = run("second_run::leaks_on_one_device_in_every_other_run");
     assert_leaked(&checked, "leaks_on_one_device_in_every_other_run", MIB);
-    assert_eq!(runs(&checked), 3, "{}", checked.story());
+    assert_eq!(runs(&checked), 3, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -123,8 +123,8 @@ fn memory_left_only_by_the_second_run_gets_a_third_run_and_no_fourth() {
     let test = "keeps_something_on_another_device_each_time";
     let checked = run(&format!("second_run::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
-    assert!(!report.findings.is_empty(), "{}", checked.story());
-    assert_eq!(runs(&checked), 3, "{}", checked.story());
+    assert!(!report.findings.is_empty(), "{}", checked.output());
+    assert_eq!(runs(&checked), 3, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -143,12 +143,12 @@ fn memory_that_the_last_run_does_not_leave_is_reported_but_fails_nothing() {
     let test = "makes_one_static_in_each_of_two_runs";
     let checked = run(&format!("second_run::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
-    let story = checked.story();
-    assert_eq!(runs(&checked), 3, "{story}");
+    let output = checked.output();
+    assert_eq!(runs(&checked), 3, "{output}");
     assert_eq!(
         bytes(report, CheckStatus::Found(FindingKind::FirstUse)),
         3 * MIB,
-        "{story}"
+        "{output}"
     );
 }
 
@@ -169,7 +169,7 @@ fn two_runs_are_enough_where_the_second_leaves_nothing() {
         "makes_a_static",
         CheckStatus::Found(FindingKind::FirstUse),
     );
-    assert_eq!(runs(&checked), 2, "{}", checked.story());
+    assert_eq!(runs(&checked), 2, "{}", checked.output());
 }
 
 static LAST: Mutex<Option<Block>> = Mutex::new(None);
@@ -186,12 +186,12 @@ fn replaces_what_the_run_before_it_kept() {
 fn memory_left_by_one_run_and_freed_by_a_later_one_is_deferred() {
     let test = "replaces_what_the_run_before_it_kept";
     let checked = run(&format!("second_run::{test}"));
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
     let report = checked.report();
-    assert_eq!(report.status.name(), "deferred", "{story}");
-    assert_eq!(kinds(report), ["deferred"], "{story}");
-    assert_eq!(report.findings[0].bytes, MIB, "{story}");
+    assert_eq!(report.status.name(), "deferred", "{output}");
+    assert_eq!(kinds(report), ["deferred"], "{output}");
+    assert_eq!(report.findings[0].bytes, MIB, "{output}");
 }
 
 #[gpu_leak_check]
@@ -220,7 +220,7 @@ fn frees_twice_in_its_second_run() {
     let pointer = driver::take(1000);
     driver::free(pointer);
     if begin_run() == 2 {
-        driver::free_in_vain(pointer);
+        driver::rejected_free(pointer);
     }
 }
 
@@ -253,11 +253,11 @@ fn a_leak_of_a_body_that_cannot_run_twice_is_inconclusive() {
     let test = "sets_a_logger_and_makes_a_static";
     let checked = run(&format!("second_run::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Inconclusive);
-    let story = checked.story();
+    let output = checked.output();
     let reason = report.reason.as_ref().expect("a reason");
-    assert!(reason.what.contains("second run"), "{story}");
+    assert!(reason.what.contains("second run"), "{output}");
     // The report still contains the remains.
-    assert!(story.contains("1.00 MiB"), "{story}");
+    assert!(output.contains("1.00 MiB"), "{output}");
 }
 
 #[gpu_leak_check]
@@ -277,10 +277,10 @@ fn an_expectation_that_only_the_first_run_meets_hides_no_leak() {
     let checked = run("second_run::expects_a_static_beside_a_leak");
     let test = checked.reports.last().expect("the test's report");
     let leaked = CheckStatus::Found(FindingKind::Leaked);
-    assert_eq!(test.status, leaked, "{}", checked.story());
+    assert_eq!(test.status, leaked, "{}", checked.output());
     let blocks = checked.reports.iter().filter(|it| it.test != test.test);
     let outcomes: Vec<_> = blocks.map(|block| block.outcome).collect();
-    assert_eq!(outcomes, [Some(Outcome::Pass); 2], "{}", checked.story());
+    assert_eq!(outcomes, [Some(Outcome::Pass); 2], "{}", checked.output());
 }
 
 fn at_one_line(bytes: u64) -> u64 {
@@ -314,7 +314,7 @@ fn a_free_beside_a_leak_excuses_no_leak_of_the_second_run() {
     assert_leaked(&checked, test, MIB + 1);
 }
 
-fn other_way() {
+fn other_path() {
     take(40);
 }
 
@@ -326,7 +326,7 @@ fn stays_within_its_tolerance_in_each_run_at_other_lines() {
     match begin_run() {
         1 => {
             take(40);
-            other_way();
+            other_path();
         }
         2 => _ = take(60),
         _ => _ = take(60),
@@ -338,7 +338,7 @@ fn memory_of_another_run_counts_once_against_the_tolerance() {
     let test = "stays_within_its_tolerance_in_each_run_at_other_lines";
     let checked = run(&format!("second_run::{test}"));
     assert_verdict(&checked, test, CheckStatus::Clean);
-    assert_eq!(runs(&checked), 3, "{}", checked.story());
+    assert_eq!(runs(&checked), 3, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -362,10 +362,10 @@ fn memory_that_a_later_run_left_less_of_was_not_freed() {
     };
     assert_eq!(figures(FindingKind::Leaked), Some((7, 7, 0)));
     assert_eq!(figures(FindingKind::FirstUse), Some((2, 9, 0)));
-    let story = checked.story();
+    let output = checked.output();
     assert!(
-        story.contains("allocated here 7 times, never freed"),
-        "{story}"
+        output.contains("allocated here 7 times, never freed"),
+        "{output}"
     );
 }
 
@@ -388,5 +388,5 @@ fn a_tolerance_holds_for_each_run_by_itself() {
     let test = "stays_within_its_tolerance_in_each_run_by_turns";
     let checked = run(&format!("second_run::{test}"));
     assert_verdict(&checked, test, CheckStatus::Clean);
-    assert_eq!(runs(&checked), 3, "{}", checked.story());
+    assert_eq!(runs(&checked), 3, "{}", checked.output());
 }

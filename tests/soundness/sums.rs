@@ -53,7 +53,7 @@ fn reported_memory_of_an_earlier_test_hides_nothing_of_the_sum() {
         first.status,
         CheckStatus::Found(FindingKind::Allowed),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 
@@ -100,7 +100,7 @@ fn a_sum_is_judged_if_nobody_else_ran() {
         bytes(report, CheckStatus::Found(FindingKind::Leaked)),
         GIB,
         "{}",
-        checked.story()
+        checked.output()
     );
     run("sums::borrows_a_sum").assert_clean();
 }
@@ -158,11 +158,11 @@ fn the_rounding_of_a_block_is_no_leak_no_matter_who_owns_the_block() {
     let checked = run("sums::calls_a_check_that_loses_a_rounded_block");
     assert_leaked(&checked, "loses", 10);
     let around = report(&checked, "calls_a_check_that_loses_a_rounded_block");
-    assert_eq!(around.findings, [], "{}", checked.story());
+    assert_eq!(around.findings, [], "{}", checked.output());
     let checked = run_suite("sums::rounded_beside_each_other", 2);
     assert_leaked(&checked, "b_leaks", 100);
     let beside = report(&checked, "a_clean");
-    assert_eq!(beside.status, CheckStatus::Clean, "{}", checked.story());
+    assert_eq!(beside.status, CheckStatus::Clean, "{}", checked.output());
 }
 
 #[gpu_leak_check]

@@ -216,7 +216,7 @@ fn assert_as_in_the_table(module: &str, outermost: Outermost, cells: &[Cell]) {
     let mut wrong = Vec::new();
     for (remains, _) in remains::ALL {
         let cell = cells.iter().find(|cell| cell.remains == remains);
-        let cell = cell.expect("a cell for each thing that can be left");
+        let cell = cell.expect("a cell for each kind of remains");
         let expected = [cell.inner.unwrap_or("none"), cell.verdict];
         let found = verdicts(&checked, module, cell, outermost);
         let fails = is_failure(cell.verdict) || inner_fails && is_failure(expected[0]);
@@ -229,7 +229,7 @@ fn assert_as_in_the_table(module: &str, outermost: Outermost, cells: &[Cell]) {
         }
     }
     let reported = wrong.join("\n");
-    assert!(wrong.is_empty(), "{reported}\n\n{}", checked.story());
+    assert!(wrong.is_empty(), "{reported}\n\n{}", checked.output());
 }
 
 #[test]
@@ -337,18 +337,18 @@ fn a_program_judges_what_it_leaves() {
             .env_remove("NEXTEST");
         let child = Child::from(command.output().expect("a process"));
         let checked = checked::read(child, &output);
-        let (found, why, story) = (checked.report().status, cell.why, checked.story());
+        let (found, why, output) = (checked.report().status, cell.why, checked.output());
         assert_eq!(
             found.name(),
             cell.verdict,
-            "{}: {why}\n{story}",
+            "{}: {why}\n{output}",
             cell.remains
         );
         let success = checked.child.status.success();
         assert_eq!(
             success,
             !is_failure(cell.verdict),
-            "{}\n{story}",
+            "{}\n{output}",
             cell.remains
         );
     }

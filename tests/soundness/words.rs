@@ -13,7 +13,7 @@ use gpu_leak_tests::fake::Fake;
 
 use super::allocators::POOL;
 use super::driver::{
-    Pointer, context, destroy, destroy_in_vain, event, free, free_in_vain, free_pinned_in_vain,
+    Pointer, context, destroy, event, free, rejected_destroy, rejected_free, rejected_pinned_free,
     take, take_pinned,
 };
 use super::{GIB, KIB, MIB, assert_verdict, run};
@@ -45,7 +45,7 @@ fn keep(pointer: Pointer) {
 #[track_caller]
 fn holder<'a>(finding: &'a Finding, checked: &Checked) -> Option<&'a str> {
     let holders = finding.holders.as_deref();
-    match holders.unwrap_or_else(|| panic!("nobody looked\n{}", checked.story())) {
+    match holders.unwrap_or_else(|| panic!("there was no search\n{}", checked.output())) {
         [] => None,
         [holder] => holder.root.name.as_deref(),
         more => panic!("{more:#?}"),
@@ -68,18 +68,18 @@ fn the_holder_of_one_block_is_not_named_for_another_of_the_same_line() {
     let test = "forgets_one_block_and_keeps_another";
     let checked = on_the_stand_in(test);
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
-    let story = checked.story();
+    let output = checked.output();
     let of_bytes = |bytes| {
         let mut findings = report.findings.iter();
         let found = findings.find(|finding| finding.bytes == bytes);
-        found.unwrap_or_else(|| panic!("nothing of {bytes} B\n{story}"))
+        found.unwrap_or_else(|| panic!("nothing of {bytes} B\n{output}"))
     };
     let (forgotten, kept) = (of_bytes(MIB), of_bytes(4 * KIB));
-    assert_eq!(holder(kept, &checked), Some(HOLDER), "{story}");
+    assert_eq!(holder(kept, &checked), Some(HOLDER), "{output}");
     // A search that could not read everything makes no claim about the leaks for which it has found
     // nothing.
     let of_forgotten = forgotten.holders.as_deref().unwrap_or_default();
-    assert!(of_forgotten.is_empty(), "{story}");
+    assert!(of_forgotten.is_empty(), "{output}");
 }
 
 #[gpu_leak_check]
@@ -99,13 +99,13 @@ fn a_vector_that_holds_blocks_of_several_callers_is_named_for_each() {
     let checked = on_the_stand_in(test);
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     let bytes: u64 = report.findings.iter().map(|finding| finding.bytes).sum();
-    assert_eq!(bytes, 10_000, "{}", checked.story());
+    assert_eq!(bytes, 10_000, "{}", checked.output());
     for finding in &report.findings {
         assert_eq!(
             holder(finding, &checked),
             Some(HOLDER),
             "{}",
-            checked.story()
+            checked.output()
         );
     }
 }
@@ -117,7 +117,7 @@ fn frees_a_block_twice() {
     context();
     let pointer = take(MIB);
     free(pointer);
-    free_in_vain(pointer);
+    rejected_free(pointer);
 }
 
 #[gpu_leak_check]
@@ -127,7 +127,7 @@ fn destroys_an_event_twice() {
     context();
     let event = event();
     destroy(event);
-    destroy_in_vain(event);
+    rejected_destroy(event);
 }
 
 #[gpu_leak_check]
@@ -136,7 +136,7 @@ fn destroys_an_event_twice() {
 fn frees_the_middle_of_a_block() {
     context();
     let pointer = take(MIB);
-    free_in_vain(pointer + 512);
+    rejected_free(pointer + 512);
     free(pointer);
 }
 
@@ -145,7 +145,7 @@ fn frees_the_middle_of_a_block() {
 #[test]
 fn frees_pinned_memory_as_device_memory() {
     context();
-    free_in_vain(take_pinned(4096));
+    rejected_free(take_pinned(4096));
 }
 
 #[gpu_leak_check]
@@ -154,24 +154,24 @@ fn frees_pinned_memory_as_device_memory() {
 fn frees_memory_that_is_not_pinned() {
     context();
     let buffer = Box::new(0_u64);
-    free_pinned_in_vain((&raw const *buffer).addr() as Pointer);
+    rejected_pinned_free((&raw const *buffer).addr() as Pointer);
 }
 
 /// Returns the output of a test. Fails unless the test failed because of a failed free, and the
 /// report does not mention a reserve, because nothing was reserved.
 #[track_caller]
-fn story_of_a_failed_free(test: &str) -> String {
+fn output_of_a_failed_free(test: &str) -> String {
     let checked = on_the_stand_in(test);
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
-    assert_eq!(report.findings.len(), 1, "{}", checked.story());
-    let story = checked.story();
+    assert_eq!(report.findings.len(), 1, "{}", checked.output());
+    let output = checked.output();
     for untrue in ["reserved by driver", "unknown device"] {
-        assert!(!story.contains(untrue), "{story}");
+        assert!(!output.contains(untrue), "{output}");
     }
-    story
+    output
 }
 
-fn says_that_it_was_freed(story: &str) -> bool {
+fn says_that_it_was_freed(output: &str) -> bool {
     let words = [
         "freed before",
         "already freed",
@@ -179,36 +179,36 @@ fn says_that_it_was_freed(story: &str) -> bool {
         "already destroyed",
     ];
     // Advice is left out, because it says only what may have happened.
-    let mut reported = story.lines().filter(|line| !line.starts_with("help:"));
+    let mut reported = output.lines().filter(|line| !line.starts_with("help:"));
     reported.any(|line| words.iter().any(|words| line.contains(words)))
 }
 
 #[test]
 fn a_free_of_freed_memory_is_reported_as_such() {
-    let story = story_of_a_failed_free("frees_a_block_twice");
-    assert!(says_that_it_was_freed(&story), "{story}");
-    assert!(story.contains("1.00 MiB"), "{story}");
+    let output = output_of_a_failed_free("frees_a_block_twice");
+    assert!(says_that_it_was_freed(&output), "{output}");
+    assert!(output.contains("1.00 MiB"), "{output}");
 }
 
 #[test]
 fn a_second_free_is_reported_with_the_place_of_the_first() {
-    let story = story_of_a_failed_free("frees_a_block_twice");
-    assert!(story.contains(&line_of("freed")), "{story}");
+    let output = output_of_a_failed_free("frees_a_block_twice");
+    assert!(output.contains(&line_of("freed")), "{output}");
 }
 
 #[test]
 fn an_event_that_is_destroyed_twice_is_reported_as_an_event() {
-    let story = story_of_a_failed_free("destroys_an_event_twice");
-    assert!(says_that_it_was_freed(&story), "{story}");
+    let output = output_of_a_failed_free("destroys_an_event_twice");
+    assert!(says_that_it_was_freed(&output), "{output}");
     let words = ["event,", "an event", "1 event", "this event"];
-    assert!(words.iter().any(|words| story.contains(words)), "{story}");
+    assert!(words.iter().any(|words| output.contains(words)), "{output}");
 }
 
 #[test]
 fn a_free_of_the_middle_of_a_block_is_reported_with_the_block() {
-    let story = story_of_a_failed_free("frees_the_middle_of_a_block");
-    assert!(story.contains("1.00 MiB"), "{story}");
-    assert!(story.contains(&line_of("taken")), "{story}");
+    let output = output_of_a_failed_free("frees_the_middle_of_a_block");
+    assert!(output.contains("1.00 MiB"), "{output}");
+    assert!(output.contains(&line_of("taken")), "{output}");
 }
 
 #[test]
@@ -216,12 +216,12 @@ fn the_right_free_call_is_named_if_a_wrong_one_was_used() {
     let test = "frees_pinned_memory_as_device_memory";
     let checked = on_the_stand_in(test);
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
-    let story = checked.story();
+    let output = checked.output();
     let mut findings = report.findings.iter();
     let failed = findings.find(|finding| finding.kind == FindingKind::FailedFree);
-    let failed = failed.unwrap_or_else(|| panic!("no failed free\n{story}"));
+    let failed = failed.unwrap_or_else(|| panic!("no failed free\n{output}"));
     let [note] = &failed.notes[..] else {
-        panic!("{story}");
+        panic!("{output}");
     };
     let expected = format!(
         " is 4.00 KiB of pinned memory, allocated at {}: call cuMemFreeHost instead",
@@ -236,10 +236,10 @@ fn a_failed_free_of_pinned_memory_is_reported_on_the_host() {
     let checked = on_the_stand_in(test);
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
     let [finding] = &report.findings[..] else {
-        panic!("{}", checked.story());
+        panic!("{}", checked.output());
     };
-    assert_eq!(finding.resource, Some(Kind::Pinned), "{}", checked.story());
-    assert_eq!(finding.place, Place::HOST, "{}", checked.story());
+    assert_eq!(finding.resource, Some(Kind::Pinned), "{}", checked.output());
+    assert_eq!(finding.place, Place::HOST, "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -264,17 +264,17 @@ fn only_a_thread_other_than_the_test_s_own_is_named_as_one_of_a_pool() {
     let test = "loses_blocks_on_two_threads_while_a_third_one_runs";
     let checked = run(&format!("words::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
-    let story = checked.story();
+    let output = checked.output();
     let notes = report.findings.iter().flat_map(|finding| &finding.notes);
     let about_threads: Vec<_> = notes
         .filter(|note| note.contains("on the thread"))
         .collect();
     let [note] = &about_threads[..] else {
-        panic!("{story}");
+        panic!("{output}");
     };
     assert!(
         note.starts_with("allocated on the thread loader, "),
-        "{story}"
+        "{output}"
     );
 }
 
@@ -378,9 +378,9 @@ fn replaces_the_batch_of_the_run_before() {
 fn memory_that_the_next_run_frees_is_not_called_made_once() {
     let test = "replaces_the_batch_of_the_run_before";
     let checked = on_the_stand_in(test);
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
-    assert_eq!(checked.report().status.name(), "deferred", "{story}");
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
+    assert_eq!(checked.report().status.name(), "deferred", "{output}");
     let reported = &checked.child.stderr;
     for untrue in ["made once", "one-time set-up", "left no more"] {
         assert!(!reported.contains(untrue), "{reported}");
@@ -397,7 +397,7 @@ fn memory_that_the_next_run_frees_is_not_called_made_once() {
 mod an_address_of_an_earlier_test {
     use std::sync::Mutex;
 
-    use super::{Pointer, context, free, free_in_vain, gpu_leak_check, take};
+    use super::{Pointer, context, free, gpu_leak_check, rejected_free, take};
 
     static EARLIER: Mutex<Option<Pointer>> = Mutex::new(None);
 
@@ -435,7 +435,7 @@ mod an_address_of_an_earlier_test {
             "the stand-in hands the address out again"
         );
         free(pointer);
-        free_in_vain(pointer);
+        rejected_free(pointer);
     }
 }
 
@@ -451,6 +451,10 @@ fn a_second_free_is_not_explained_by_an_earlier_test() {
     let failed = CheckStatus::Found(FindingKind::FailedFree);
     let report = assert_verdict(&checked, "c_frees_twice", failed);
     let notes = report.findings[0].notes.join("\n");
-    assert!(notes.contains(": 50 B of"), "{notes}\n{}", checked.story());
-    assert!(!notes.contains(": 13 B of"), "{notes}\n{}", checked.story());
+    assert!(notes.contains(": 50 B of"), "{notes}\n{}", checked.output());
+    assert!(
+        !notes.contains(": 13 B of"),
+        "{notes}\n{}",
+        checked.output()
+    );
 }

@@ -70,7 +70,7 @@ fn a_misspelt_fault_ends_the_process_with_the_reason() {
     assert!(
         child
             .stderr
-            .contains("fake driver: FAKE_CUDA: `cuMemFre` is no function of this driver"),
+            .contains("fake driver: FAKE_CUDA: `cuMemFre` is not a function of this driver"),
         "{}",
         child.stderr
     );

@@ -106,7 +106,8 @@ fn every_way_to_add_an_allocation_makes_a_node_and_no_memory() {
         let graph = graph();
         let mut node = ptr::null_mut();
         let out = &raw mut node;
-        // SAFETY: the parameters are as long as the driver reads; the functions have the signatures of their versions.
+        // SAFETY: the parameters are as long as the driver reads; the functions have the
+        // signatures of their versions.
         unsafe {
             let mut old: sys::CUDA_MEM_ALLOC_NODE_PARAMS = zeroed();
             old.poolProps.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
@@ -148,7 +149,11 @@ fn every_way_to_add_an_allocation_makes_a_node_and_no_memory() {
             }
             assert!(params.iter().all(|params| address_in(params) != 0));
         }
-        assert_eq!(control.live("graph-memory").0, 0, "a node is no memory yet");
+        assert_eq!(
+            control.live("graph-memory").0,
+            0,
+            "a node has no memory yet"
+        );
         destroy(graph);
     });
 }

@@ -83,5 +83,5 @@ fn run_warm(module: &str, threads: u32, device: &str, variables: &[(&str, &str)]
 fn report<'a>(checked: &'a Checked, test: &str) -> &'a Report {
     let mut reports = checked.reports.iter();
     let report = reports.find(|report| report.test.ends_with(&format!("::{test}")));
-    report.unwrap_or_else(|| panic!("no report of {test}\n{}", checked.story()))
+    report.unwrap_or_else(|| panic!("no report of {test}\n{}", checked.output()))
 }

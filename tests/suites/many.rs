@@ -47,7 +47,7 @@ many!(
 );
 
 fn number(name: &str) -> u64 {
-    name[1..].parse().expect("a number behind the t")
+    name[1..].parse().expect("a number after the t")
 }
 
 /// Returns the allocations of a worker: for each, the number of blocks, and whether they stay.
@@ -121,7 +121,7 @@ fn planted(seed: u64, test: u64) -> (u64, u64) {
 }
 
 fn assert_every_verdict(checked: &Checked, seed: u64) {
-    assert_eq!(checked.reports.len() as u64, TESTS, "{}", checked.story());
+    assert_eq!(checked.reports.len() as u64, TESTS, "{}", checked.output());
     for test in 0..TESTS {
         let report = report(checked, &format!("t{test:02}"));
         let leaked = report
@@ -142,7 +142,7 @@ fn assert_every_verdict(checked: &Checked, seed: u64) {
     assert!(
         !checked.child.stderr.contains(unowned),
         "{}",
-        checked.story()
+        checked.output()
     );
 }
 

@@ -44,9 +44,9 @@ fn first_runs_under_nextest_fail_nothing_and_report_first_use_once() {
     for device in devices() {
         let Some(nextest) = suite("") else { return };
         let checked = nextest.env(DEVICE, device).run();
-        let story = checked.story();
-        assert!(checked.child.status.success(), "{story}");
-        assert_eq!(checked.reports.len(), TESTS, "{story}");
+        let output = checked.output();
+        assert!(checked.child.status.success(), "{output}");
+        assert_eq!(checked.reports.len(), TESTS, "{output}");
         for report in &checked.reports {
             assert_eq!(
                 report.status,
@@ -63,11 +63,11 @@ fn if_first_use_fails_nextest_fails_each_test_with_the_remedies() {
     let Some(nextest) = suite("t0") else { return };
     let nextest = nextest.env(DEVICE, "embedded");
     let checked = nextest.env("GPU_LEAK_CHECK_FIRST_USE", "fail").run();
-    let story = checked.story();
-    assert_eq!(checked.child.status.code(), Some(FAILED), "{story}");
-    assert!(story.contains("10 failed"), "{story}");
+    let output = checked.output();
+    assert_eq!(checked.child.status.code(), Some(FAILED), "{output}");
+    assert!(output.contains("10 failed"), "{output}");
     for remedy in ["#[gpu_leak_check::warmup]", "before the first check"] {
-        assert!(story.contains(remedy), "{story}");
+        assert!(output.contains(remedy), "{output}");
     }
 }
 
@@ -77,13 +77,13 @@ fn one_true_leak_fails_under_nextest_and_each_attempt_is_judged() {
         let Some(nextest) = suite("t1") else { return };
         let nextest = nextest.env(DEVICE, "embedded").env(LEAKS, leaks);
         let checked = nextest.arg("--retries=1").run();
-        let story = checked.story();
-        assert_eq!(checked.child.status.code(), Some(code), "{story}");
+        let output = checked.output();
+        assert_eq!(checked.child.status.code(), Some(code), "{output}");
         let leaked = by_status(&checked, CheckStatus::Found(FindingKind::Leaked));
         let attempts = if code == FAILED { 2 } else { 1 };
-        assert_eq!(leaked, BTreeMap::from([(LEAKING, attempts)]), "{story}");
+        assert_eq!(leaked, BTreeMap::from([(LEAKING, attempts)]), "{output}");
         // The reports are those of the other tests and of both attempts of the leaking one.
-        assert_eq!(checked.reports.len(), 11, "{story}");
+        assert_eq!(checked.reports.len(), 11, "{output}");
     }
 }
 
@@ -94,12 +94,12 @@ fn a_stress_run_gives_the_same_verdict_each_time() {
     };
     let nextest = nextest.env(DEVICE, "embedded").env(LEAKS, "always");
     let checked = nextest.arg("--stress-count=3").run();
-    let story = checked.story();
-    assert_eq!(checked.child.status.code(), Some(FAILED), "{story}");
+    let output = checked.output();
+    assert_eq!(checked.child.status.code(), Some(FAILED), "{output}");
     let leaked = by_status(&checked, CheckStatus::Found(FindingKind::Leaked));
-    assert_eq!(leaked, BTreeMap::from([(LEAKING, 3)]), "{story}");
+    assert_eq!(leaked, BTreeMap::from([(LEAKING, 3)]), "{output}");
     let first_use = by_status(&checked, CheckStatus::Found(FindingKind::FirstUse));
-    assert_eq!(first_use, BTreeMap::from([("t16", 3)]), "{story}");
+    assert_eq!(first_use, BTreeMap::from([("t16", 3)]), "{output}");
 }
 
 /// Creates a workspace with the layout of this one, which contains only the configuration of
@@ -125,20 +125,20 @@ fn an_archive_that_runs_elsewhere_reads_the_configuration_there_as_libtest_does(
         .env(LEAKS, "always")
         .env("CARGO_MANIFEST_DIR", elsewhere.path().join("tests"));
     for checked in [under_nextest, checked::finish(by_libtest)] {
-        let story = checked.story();
-        assert!(checked.child.status.success(), "{story}");
+        let output = checked.output();
+        assert!(checked.child.status.success(), "{output}");
         let report = checked.report();
         // What the test leaves is within the tolerance that the copied file sets.
-        assert_eq!(report.status, CheckStatus::Clean, "{story}");
+        assert_eq!(report.status, CheckStatus::Clean, "{output}");
         let notes = report.notes.join("\n");
         assert!(
             notes.contains("within the tolerance of 16.0 MiB"),
-            "{story}"
+            "{output}"
         );
         assert_eq!(
             report.configured_by.as_deref(),
             Some("gpu-leak-check.toml"),
-            "{story}"
+            "{output}"
         );
     }
 }

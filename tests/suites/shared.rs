@@ -66,7 +66,7 @@ fn works_with(number: usize) -> Result<Tensor> {
 }
 
 fn works(name: &str) -> Result<()> {
-    let number = name[1..].parse().expect("a number behind the t");
+    let number = name[1..].parse().expect("a number after the t");
     let product = works_with(number)?;
     if name == LEAKING && leaks() {
         std::mem::forget(product);
@@ -89,7 +89,7 @@ fn run(device: &str, variables: &[(&str, &str)]) -> Checked {
         .iter()
         .fold(run, |run, (name, value)| run.env(name, value));
     let checked = checked::finish(run);
-    assert_eq!(checked.reports.len(), TESTS, "{}", checked.story());
+    assert_eq!(checked.reports.len(), TESTS, "{}", checked.output());
     checked
 }
 
@@ -106,16 +106,16 @@ pub(super) fn plans(report: &Report) -> impl Iterator<Item = &Finding> {
 fn the_first_run_of_a_suite_fails_nothing_and_reports_first_use_once() {
     for device in devices() {
         let checked = run(device, &[]);
-        assert!(checked.child.status.success(), "{}", checked.story());
+        assert!(checked.child.status.success(), "{}", checked.output());
         let reported: Vec<_> = checked.reports.iter().flat_map(plans).collect();
         let made: u64 = reported.iter().map(|finding| finding.count).sum();
-        assert_eq!(made, PLANS as u64, "{}", checked.story());
+        assert_eq!(made, PLANS as u64, "{}", checked.output());
         let first: Vec<_> = checked
             .reports
             .iter()
             .filter(|report| report.status == CheckStatus::Found(FindingKind::FirstUse))
             .collect();
-        assert!(first.len() <= PLANS, "{}", checked.story());
+        assert!(first.len() <= PLANS, "{}", checked.output());
     }
 }
 
@@ -127,15 +127,15 @@ fn a_process_for_each_test_fails_nothing_either() {
                 .env(DEVICE, device)
                 .env("NEXTEST", "1");
             let checked = checked::finish(run);
-            assert!(checked.child.status.success(), "{}", checked.story());
+            assert!(checked.child.status.success(), "{}", checked.output());
             let report = checked.report();
             assert_eq!(
                 report.status,
                 CheckStatus::Found(FindingKind::FirstUse),
                 "{}",
-                checked.story()
+                checked.output()
             );
-            assert_eq!(plans(report).count(), 1, "{}", checked.story());
+            assert_eq!(plans(report).count(), 1, "{}", checked.output());
         }
     }
 }
@@ -143,13 +143,17 @@ fn a_process_for_each_test_fails_nothing_either() {
 #[test]
 fn if_first_use_fails_the_remedies_are_named() {
     let checked = run("embedded", &[("GPU_LEAK_CHECK_FIRST_USE", "fail")]);
-    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert!(!checked.child.status.success(), "{}", checked.output());
     for remedy in [
         "#[gpu_leak_check::warmup]",
         "#[gpu_leak_check(allow(\"fn:",
         "before the first check",
     ] {
-        assert!(checked.child.stderr.contains(remedy), "{}", checked.story());
+        assert!(
+            checked.child.stderr.contains(remedy),
+            "{}",
+            checked.output()
+        );
     }
 }
 
@@ -173,7 +177,7 @@ fn an_entry_in_the_file_lets_first_use_pass_where_it_fails() {
         ("GPU_LEAK_CHECK_CONFIG", file),
     ];
     let checked = run("embedded", &variables);
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn one_true_leak_among_first_uses_is_found() {
             .filter(|report| report.status == CheckStatus::Found(FindingKind::Leaked))
             .map(|report| report.test.rsplit("::").next())
             .collect();
-        assert_eq!(leaked, [Some(LEAKING)], "{}", checked.story());
-        assert!(!checked.child.status.success(), "{}", checked.story());
+        assert_eq!(leaked, [Some(LEAKING)], "{}", checked.output());
+        assert!(!checked.child.status.success(), "{}", checked.output());
     }
 }

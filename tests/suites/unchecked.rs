@@ -167,11 +167,11 @@ fn unchecked_tests_fail_no_check_and_hide_nothing() {
     for _ in 0..runs(10) {
         for device in devices() {
             let checked = run_warm("unchecked::suite", 20, device, &[]);
-            let story = checked.story();
+            let output = checked.output();
             assert_eq!(
                 checked.reports.len(),
                 CLEAN.len() + LEAKING.len(),
-                "{story}"
+                "{output}"
             );
             for test in CLEAN {
                 let report = report(&checked, test);
@@ -187,7 +187,7 @@ fn unchecked_tests_fail_no_check_and_hide_nothing() {
                 assert_eq!(found, planted, "{report:#?}");
             }
             let unowned = "by threads outside every check";
-            assert!(checked.child.stderr.contains(unowned), "{story}");
+            assert!(checked.child.stderr.contains(unowned), "{output}");
         }
     }
 }

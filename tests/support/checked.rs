@@ -33,7 +33,7 @@ impl Checked {
     #[must_use]
     pub fn report(&self) -> &Report {
         let [report] = &self.reports[..] else {
-            panic!("{} reports\n{}", self.reports.len(), self.story());
+            panic!("{} reports\n{}", self.reports.len(), self.output());
         };
         report
     }
@@ -44,15 +44,15 @@ impl Checked {
     ///
     /// Panics otherwise. The message contains the output of the process.
     pub fn assert_clean(&self) {
-        assert!(self.child.status.success(), "{}", self.story());
+        assert!(self.child.status.success(), "{}", self.output());
         for report in &self.reports {
-            assert_eq!(report.status, CheckStatus::Clean, "{}", self.story());
+            assert_eq!(report.status, CheckStatus::Clean, "{}", self.output());
         }
     }
 
     /// The output of the process, for the message of an assertion.
     #[must_use]
-    pub fn story(&self) -> String {
+    pub fn output(&self) -> String {
         format!(
             "{:?}\n{}\n{}",
             self.child.status, self.child.stdout, self.child.stderr

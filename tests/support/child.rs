@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::process::{Command, ExitStatus, Output};
 
-/// Variables that would make the outcome of a child depend on where its parent runs.
+/// The prefixes of variables that would make the outcome of a child depend on where its parent runs.
 const AMBIENT: [&str; 6] = [
     "CI",
     "GPU_LEAK_CHECK",

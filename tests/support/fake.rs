@@ -40,7 +40,7 @@ impl Fake {
     ///
     /// # Panics
     ///
-    /// Panics if the libraries have not been built beside this program, or the directory cannot be
+    /// Panics if the libraries have not been built next to this program, or the directory cannot be
     /// created.
     #[must_use]
     pub fn new() -> Self {
@@ -86,8 +86,8 @@ impl Fake {
         self
     }
 
-    /// Adds a fault from the start, in the syntax of the driver's `fault` module, such as
-    /// `fail:cuMemFree_v2=1@3`.
+    /// Adds a fault that is active from the start, in the syntax of the driver's `fault` module, such
+    /// as `fail:cuMemFree_v2=1@3`.
     #[must_use]
     pub fn fault(mut self, word: &str) -> Self {
         self.faults.push(word.to_owned());

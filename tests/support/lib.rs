@@ -21,5 +21,5 @@ pub mod random;
 pub fn skipped(why: &str) {
     let line = format!("skipped: {why}\n");
     let written = std::io::stderr().write_all(line.as_bytes());
-    written.expect("somebody reads it");
+    written.expect("standard error is open");
 }

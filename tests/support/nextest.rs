@@ -114,12 +114,11 @@ impl Nextest {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "says why nothing was tested")]
 fn is_installed() -> bool {
     let version = nextest().arg("--version").output();
     let is_installed = version.is_ok_and(|version| version.status.success());
     if !is_installed {
-        println!("skipped: cargo-nextest is not installed (https://nexte.st)");
+        crate::skipped("cargo-nextest is not installed (https://nexte.st)");
     }
     is_installed
 }

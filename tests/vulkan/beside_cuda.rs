@@ -82,7 +82,7 @@ fn a_program_that_can_call_a_driver_unheard_is_not_measured() {
             report.status,
             CheckStatus::NotMeasured,
             "{}",
-            checked.story()
+            checked.output()
         );
     }
 }

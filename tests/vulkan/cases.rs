@@ -34,7 +34,7 @@ fn found_at(test: &str, expected: &[Expected]) -> Option<Checked> {
     let variables = [("GPU_LEAK_CHECK_HELD_BY", "600s")];
     let checked = found_with(test, &amounts, &variables)?;
     for (finding, (_, _, _, code)) in checked.report().findings.iter().zip(expected) {
-        assert_eq!(place(finding), line_of(*code), "{}", checked.story());
+        assert_eq!(place(finding), line_of(*code), "{}", checked.output());
     }
     Some(checked)
 }
@@ -63,7 +63,7 @@ fn line_of((file, code): Code) -> (&'static str, u32) {
 fn assert_ended(checked: &Checked, how: &str) {
     for finding in &checked.report().findings {
         let ended = finding.ended.as_ref().map(|ended| ended.how.as_str());
-        assert_eq!(ended, Some(how), "{}", checked.story());
+        assert_eq!(ended, Some(how), "{}", checked.output());
     }
 }
 
@@ -251,7 +251,7 @@ fn wgpu_2961_a_staging_buffer_on_an_error_path() {
     // The write within the bounds freed its own buffer.
     let finding = &checked.report().findings[0];
     let amounts = (finding.allocated, finding.freed);
-    assert_eq!(amounts, (2, 1), "{}", checked.story());
+    assert_eq!(amounts, (2, 1), "{}", checked.output());
 }
 
 #[gpu_leak_check(rounds = 4)]
@@ -470,18 +470,18 @@ fn byroredux_927_clones_of_the_allocator_at_shutdown() {
     let Some(checked) = found_at("cases::shuts_down_before_the_world", &expected) else {
         return;
     };
-    let story = checked.story();
+    let output = checked.output();
     for finding in &checked.report().findings {
         let Some([holder]) = finding.holders.as_deref() else {
-            panic!("{story}");
+            panic!("{output}");
         };
         let name = holder.root.name.as_deref();
         // The two blocks are the buffer of the vector and the allocation that the `Arc`s share.
         let wanted = (HolderKind::Static, Some("vulkan::cases::WORLD"), 2);
-        assert_eq!((holder.root.kind, name, holder.blocks), wanted, "{story}");
+        assert_eq!((holder.root.kind, name, holder.blocks), wanted, "{output}");
     }
     let reported = "held by    static vulkan::cases::WORLD, through 2 heap blocks";
-    assert!(checked.child.stderr.contains(reported), "{story}");
+    assert!(checked.child.stderr.contains(reported), "{output}");
 }
 
 #[gpu_leak_check(rounds = 4)]

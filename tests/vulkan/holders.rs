@@ -33,7 +33,7 @@ fn objects_that_only_the_driver_knows_are_held_by_nothing() {
         return;
     };
     let findings = &checked.report().findings;
-    assert_eq!(findings.len(), 4, "{}", checked.story());
+    assert_eq!(findings.len(), 4, "{}", checked.output());
     let mut holders = findings.iter().filter_map(|it| it.holders.as_ref());
-    assert!(holders.all(Vec::is_empty), "{}", checked.story());
+    assert!(holders.all(Vec::is_empty), "{}", checked.output());
 }

@@ -41,17 +41,17 @@ fn found_with(
     variables: &[(&str, &str)],
 ) -> Option<Checked> {
     let checked = run_with(test, variables)?;
-    let story = checked.story();
+    let output = checked.output();
     let report = checked.report();
     let leaked = CheckStatus::Found(FindingKind::Leaked);
-    assert_eq!(report.status, leaked, "{story}");
+    assert_eq!(report.status, leaked, "{output}");
     let found: Vec<_> = report
         .findings
         .iter()
         .filter(|finding| finding.kind == FindingKind::Leaked)
         .map(|it| (it.resource.expect("a kind"), it.count, it.bytes))
         .collect();
-    assert_eq!(found, expected, "{story}");
+    assert_eq!(found, expected, "{output}");
     Some(checked)
 }
 

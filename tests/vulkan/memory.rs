@@ -123,7 +123,7 @@ fn a_block_that_the_next_run_uses_again_fails_nothing() {
     let Some(checked) = run("memory::uses_a_block_that_is_kept") else {
         return;
     };
-    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.child.status.success(), "{}", checked.output());
 }
 
 #[gpu_leak_check]
@@ -173,9 +173,9 @@ fn a_buffer_of_a_known_allocator_is_inconclusive_without_a_probe() {
     let Some(checked) = run("memory::takes_a_page_through_cubecl") else {
         return;
     };
-    let (report, story) = (checked.report(), checked.story());
-    assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
-    assert!(report.findings.is_empty(), "{story}");
+    let (report, output) = (checked.report(), checked.output());
+    assert_eq!(report.status, CheckStatus::Inconclusive, "{output}");
+    assert!(report.findings.is_empty(), "{output}");
     let reason = report.reason.as_ref().expect("a reason");
-    assert!(reason.what.contains("memory that cubecl"), "{story}");
+    assert!(reason.what.contains("memory that cubecl"), "{output}");
 }

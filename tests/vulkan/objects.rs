@@ -494,26 +494,26 @@ fn is_found(name: &str) {
     let Some(checked) = run_with("objects::leaks", &[(ROW, name)]) else {
         return;
     };
-    let story = checked.story();
+    let output = checked.output();
     let report = checked.report();
     let leaked = CheckStatus::Found(FindingKind::Leaked);
-    assert_eq!(report.status, leaked, "{story}");
+    assert_eq!(report.status, leaked, "{output}");
     let [finding] = &report.findings[..] else {
-        panic!("{} findings\n{story}", report.findings.len());
+        panic!("{} findings\n{output}", report.findings.len());
     };
     assert_eq!(
         (finding.resource, finding.count, finding.bytes),
         (Some(row.kind), 1, row.bytes),
-        "{story}"
+        "{output}"
     );
     let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
     let function = user.function.as_deref().unwrap_or_default();
     let is_helper = function.starts_with("gpu_leak_vulkan_tests::");
     assert!(
         is_helper || function.ends_with(&format!("{name}::create")),
-        "{story}"
+        "{output}"
     );
-    assert!(user.line.is_some(), "{story}");
+    assert!(user.line.is_some(), "{output}");
 }
 
 #[track_caller]
@@ -522,7 +522,7 @@ fn is_quiet_when_destroyed(name: &str) {
         return;
     }
     if let Some(checked) = run_with("objects::child_that_is_fixed", &[(ROW, name)]) {
-        assert_eq!(checked.reports.len(), 100, "{}", checked.story());
+        assert_eq!(checked.reports.len(), 100, "{}", checked.output());
         checked.assert_clean();
     }
 }
@@ -567,6 +567,6 @@ fn the_page_has_each_row() {
     let missing = missing.join("\n");
     assert!(
         missing.is_empty(),
-        "docs/kinds.md is to have these lines:\n{missing}"
+        "docs/kinds.md must have these lines:\n{missing}"
     );
 }

@@ -103,8 +103,8 @@ fn the_layer_reports_nothing_about_a_device_that_is_never_destroyed() {
     let test = "validation_layer::leaks_one_of_each";
     let mut expected: Vec<_> = planted().map(|row| (row.kind, 1, row.bytes)).collect();
     let checked = run_under_the_layer(test).expect("a device");
-    let story = checked.story();
-    assert!(!checked.child.stdout.contains(LEAKED), "{story}");
+    let output = checked.output();
+    assert!(!checked.child.stdout.contains(LEAKED), "{output}");
     let findings = &checked.report().findings;
     let found = findings
         .iter()
@@ -112,10 +112,10 @@ fn the_layer_reports_nothing_about_a_device_that_is_never_destroyed() {
     let mut found: Vec<_> = found.collect();
     expected.sort_unstable();
     found.sort_unstable();
-    assert_eq!(found, expected, "{story}");
+    assert_eq!(found, expected, "{output}");
     for finding in findings {
         let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
-        assert!(user.line.is_some(), "{story}");
+        assert!(user.line.is_some(), "{output}");
     }
 }
 
@@ -128,20 +128,20 @@ fn the_layer_names_handles_when_the_device_is_destroyed() {
     };
     let test = "validation_layer::child_that_destroys_the_device";
     let checked = run_under_the_layer(test).expect("a device");
-    let (output, story) = (&checked.child.stdout, checked.story());
-    let named = named(output);
-    assert!(!named.is_empty() && !output.contains(".rs"), "{story}");
+    let (printed, output) = (&checked.child.stdout, checked.output());
+    let named = named(printed);
+    assert!(!named.is_empty() && !printed.contains(".rs"), "{output}");
     let is_a_handle = |(_, handle, _): &(_, &str, _)| handle.starts_with("0x");
-    assert!(named.iter().all(is_a_handle), "{story}");
+    assert!(named.iter().all(is_a_handle), "{output}");
     // Other versions of the layer may name other leaks.
     if version == DOCUMENTED {
-        assert_documented(&named, &story);
+        assert_documented(&named, &output);
     }
 }
 
 /// Fails unless the page says which types of objects the layer has named, and in which call.
 #[track_caller]
-fn assert_documented(named: &[(&str, &str, &str)], story: &str) {
+fn assert_documented(named: &[(&str, &str, &str)], output: &str) {
     const PAGE: &str = include_str!("../../docs/coming-from.md");
     let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut expected = 0;
@@ -152,7 +152,7 @@ fn assert_documented(named: &[(&str, &str, &str)], story: &str) {
         expected += usize::from(call.is_some());
         types.entry(when).or_default().insert(name);
     }
-    assert_eq!(named.len(), expected, "{story}");
+    assert_eq!(named.len(), expected, "{output}");
     let lines = types.into_iter().map(|(when, types)| {
         let types: Vec<_> = types.into_iter().collect();
         format!("| {} | {when} |", types.join(", "))
@@ -161,6 +161,6 @@ fn assert_documented(named: &[(&str, &str, &str)], story: &str) {
     let missing = missing.join("\n");
     assert!(
         missing.is_empty(),
-        "docs/coming-from.md is to have these lines:\n{missing}"
+        "docs/coming-from.md must have these lines:\n{missing}"
     );
 }

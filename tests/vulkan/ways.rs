@@ -156,7 +156,7 @@ fn child_with_a_linked_library() {
     gpu();
     // SAFETY: the library's constructors do nothing.
     let library = unsafe { Library::new(path) }.expect("it can be loaded");
-    *LINKED.lock().expect("nobody panicked") = Some(library);
+    *LINKED.lock().expect("no panic") = Some(library);
     uses_the_linked_library();
 }
 
@@ -164,7 +164,7 @@ fn child_with_a_linked_library() {
 #[ignore = "needs what its caller prepares"]
 #[test]
 fn uses_the_linked_library() {
-    let library = LINKED.lock().expect("nobody panicked");
+    let library = LINKED.lock().expect("no panic");
     let library = library.as_ref().expect("it is loaded");
     // SAFETY: the function has this type.
     unsafe {

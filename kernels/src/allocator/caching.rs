@@ -277,7 +277,7 @@ impl Caching {
         while let Some(id) = self.pending.wait_next()? {
             self.pass_event(id);
         }
-        let mut outcome = self.parked.take().map_or(Ok(()), Err);
+        let mut outcome = self.take_parked();
         for id in self.pools.releasable() {
             if !self.blocks[id].is_split() {
                 outcome = outcome.and(self.release(id));

@@ -41,7 +41,6 @@ impl<const TENSORS: usize> TensorDataset<TENSORS> {
     /// Returns an error if there are no tensors, if one of them is a scalar, or if their numbers of
     /// rows differ.
     pub fn new(tensors: [HostTensor; TENSORS]) -> Result<Self> {
-        let shapes = || tensors.iter().map(HostTensor::shape).collect::<Vec<_>>();
         let mut rows = tensors.iter().map(|tensor| tensor.shape().first());
         match rows.next().flatten() {
             Some(&len) if rows.all(|other| other == Some(&len)) => Ok(Self { tensors, len }),
@@ -49,7 +48,7 @@ impl<const TENSORS: usize> TensorDataset<TENSORS> {
                 operation: "TensorDataset::new",
                 detail: format!(
                     "tensors of shapes {:?} do not have the same number of rows",
-                    shapes()
+                    tensors.each_ref().map(HostTensor::shape)
                 ),
             }),
         }

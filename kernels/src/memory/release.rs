@@ -42,6 +42,7 @@ impl Held {
 }
 
 /// Drops `values` and returns everything cached to the driver.
+///
 /// The function takes ownership of the values, so that the caller cannot still hold them. If a
 /// value shares its memory with a live one, dropping it frees nothing, and the result lists the
 /// segments that stay.

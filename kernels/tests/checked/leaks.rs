@@ -112,9 +112,9 @@ fn a_segment_that_contains_an_allowed_block_may_stay() {
             .env(DEVICE, device)
             .output()
             .expect("a child process");
-        let story = String::from_utf8_lossy(&child.stderr);
-        assert!(child.status.success(), "{story}");
-        assert!(story.contains("1 clean"), "{story}");
+        let output = String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success(), "{output}");
+        assert!(output.contains("1 clean"), "{output}");
     }
 }
 
@@ -127,20 +127,20 @@ fn failing_report(test: &str, device: &str) -> (Report, String) {
         .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
         .output()
         .expect("a child process");
-    let story = String::from_utf8_lossy(&child.stderr).into_owned();
-    assert!(!child.status.success(), "{story}");
-    let report = report_below(directory.path()).unwrap_or_else(|| panic!("no report\n{story}"));
-    (report, story)
+    let output = String::from_utf8_lossy(&child.stderr).into_owned();
+    assert!(!child.status.success(), "{output}");
+    let report = report_below(directory.path()).unwrap_or_else(|| panic!("no report\n{output}"));
+    (report, output)
 }
 
 /// Compares the report of a leak with the catalogue of planted leaks.
 fn check(planted: &Planted, device: &str) {
     let test = format!("leaks::planted::{}", planted.name);
-    let (report, story) = failing_report(&test, device);
+    let (report, output) = failing_report(&test, device);
     assert_eq!(
         report.status,
         CheckStatus::Found(FindingKind::Leaked),
-        "{story}"
+        "{output}"
     );
     let mut found: Vec<_> = report
         .findings
@@ -150,7 +150,7 @@ fn check(planted: &Planted, device: &str) {
             let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
             let kind = serde_json::to_value(finding.resource).expect("a kind");
             let kind = kind.as_str().map(str::to_owned);
-            assert!(finding.confirmed.is_some(), "{story}");
+            assert!(finding.confirmed.is_some(), "{output}");
             (
                 user.file.as_deref().map(str::to_owned),
                 user.line,
@@ -177,7 +177,7 @@ fn check(planted: &Planted, device: &str) {
         })
         .collect();
     expected.sort();
-    assert_eq!(found, expected, "{story}");
+    assert_eq!(found, expected, "{output}");
 }
 
 /// Returns the only report in the run file that the child process wrote.

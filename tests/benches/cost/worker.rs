@@ -86,7 +86,9 @@ impl Worker {
     /// Gives an order whose answer is in nanoseconds.
     pub(crate) fn time(&mut self, order: Order) -> Result<f64, String> {
         let answer = self.ask(order)?;
-        answer.parse().map_err(|_| format!("`{answer}` is no time"))
+        answer
+            .parse()
+            .map_err(|_| format!("`{answer}` is not a time"))
     }
 }
 

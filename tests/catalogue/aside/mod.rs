@@ -1,4 +1,5 @@
-//! Programs that are set aside until the code that locates mistakes is finished.
+//! Programs on which the code that locates mistakes is tested, but which its authors do not look
+//! at.
 
 mod collections;
 mod flow;

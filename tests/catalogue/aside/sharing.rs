@@ -14,8 +14,8 @@ mod pipeline {
 
     fn serve(ready: &Sender<()>, stop: &Receiver<()>) {
         let buffer = cuda::alloc(1500);
-        ready.send(()).expect("somebody waits");
-        stop.recv().expect("nobody forgets to stop it");
+        ready.send(()).expect("the receiver waits");
+        stop.recv().expect("the sender stops it");
         cuda::free(buffer);
     }
 

@@ -18,11 +18,11 @@ impl View<'_> {
         let panicked = self.session.panicked;
         if self.body_failed() {
             if !panicked {
-                wrong.push("its body panicked, and it did not".to_owned());
+                wrong.push("its body panicked, but the check did not".to_owned());
             }
             let failed = report.outcome == Some(Outcome::Fail);
             if report.failed_inside.is_some() && !failed && !self.is_confirming {
-                wrong.push("a check inside failed it, and its outcome is another".to_owned());
+                wrong.push("a nested check failed it, but its outcome is not a failure".to_owned());
             }
             return;
         }
@@ -38,10 +38,10 @@ impl View<'_> {
         }
         let warns = self.session.settings.warns;
         match &expected.must_fail {
-            _ if fails && warns => wrong.push("failed, and it should only warn".to_owned()),
-            Some(why) if !fails && !warns => wrong.push(format!("did not fail, and {why}")),
+            _ if fails && warns => wrong.push("failed, but should only warn".to_owned()),
+            Some(why) if !fails && !warns => wrong.push(format!("did not fail, although {why}")),
             None if fails && !expected.may_fail => {
-                wrong.push("failed, and nothing is leaked".to_owned());
+                wrong.push("failed, although nothing is leaked".to_owned());
             }
             _ => {}
         }
@@ -57,9 +57,11 @@ impl View<'_> {
         let is_failure = status.is_failure();
         if !self.body_failed() {
             match &expected.must_fail {
-                Some(why) if !is_failure => wrong.push(format!("is {}, and {why}", status.name())),
+                Some(why) if !is_failure => {
+                    wrong.push(format!("is {}, although {why}", status.name()))
+                }
                 None if is_failure && !expected.may_fail => {
-                    wrong.push(format!("is {}, and nothing is leaked", status.name()));
+                    wrong.push(format!("is {}, although nothing is leaked", status.name()));
                 }
                 _ => {}
             }
@@ -67,7 +69,7 @@ impl View<'_> {
         let is_inconclusive = status == CheckStatus::Inconclusive;
         match expected.inconclusive {
             Some(why) if !is_inconclusive && !is_failure => {
-                wrong.push(format!("is {}, and {why}", status.name()));
+                wrong.push(format!("is {}, although {why}", status.name()));
             }
             None if is_inconclusive && !self.is_mixed => {
                 wrong.push("is inconclusive without a cause".to_owned())
@@ -76,7 +78,7 @@ impl View<'_> {
         }
         let says_nothing = report.findings.is_empty();
         if status == CheckStatus::Clean && !says_nothing {
-            wrong.push("is clean, and has findings".to_owned());
+            wrong.push("is clean, but has findings".to_owned());
         }
         if matches!(status, CheckStatus::NotMeasured | CheckStatus::Aborted) {
             wrong.push(format!("is {}", status.name()));
@@ -99,7 +101,7 @@ impl View<'_> {
                 });
                 if !is_reported {
                     wrong.push(format!(
-                        "is silent about {class:?} at site {site}: {group:?}"
+                        "does not report {class:?} at site {site}: {group:?}"
                     ));
                 }
             }
@@ -114,7 +116,7 @@ impl View<'_> {
                     .iter()
                     .any(|tolerated| tolerated.contains(&layer));
                 if rose && !is_tolerated && !is_reported(sum.layer()) && !self.judged[0].panicked {
-                    wrong.push(format!("is silent about the sum {sum:?}: {rises:?}"));
+                    wrong.push(format!("does not report the sum {sum:?}: {rises:?}"));
                 }
             }
             let reserve = &self.reserve;
@@ -123,7 +125,7 @@ impl View<'_> {
                 && !is_reported("allocator:pool")
                 && !is_settled
             {
-                wrong.push(format!("is silent about a reserve of {reserve:?}"));
+                wrong.push(format!("does not report a reserve of {reserve:?}"));
             }
         }
         for ((class, site), group) in &self.allowed {
@@ -132,7 +134,7 @@ impl View<'_> {
                 is_it && finding.kind == FindingKind::Allowed
             });
             if group.is_kept() && !is_reported {
-                wrong.push(format!("is silent about what is allowed at site {site}"));
+                wrong.push(format!("does not report what is allowed at site {site}"));
             }
         }
     }

@@ -52,9 +52,9 @@ impl View<'_> {
             return 0;
         }
         let of_check = |(began, ended): (Tick, Tick)| {
-            let moves = self.trace.moves.iter().filter(|it| it.sum == sum);
-            let moves = moves.filter(|it| began < it.at && it.at < ended);
-            u64::try_from(moves.map(|it| it.bytes).sum::<i64>()).unwrap_or(0)
+            let sum_changes = self.trace.sum_changes.iter().filter(|it| it.sum == sum);
+            let sum_changes = sum_changes.filter(|it| began < it.at && it.at < ended);
+            u64::try_from(sum_changes.map(|it| it.bytes).sum::<i64>()).unwrap_or(0)
         };
         let further = self
             .further_runs(run)

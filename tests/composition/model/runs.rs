@@ -17,10 +17,10 @@ impl View<'_> {
         if self.rounds > 1 {
             let rounds = self.rounds as usize;
             if runs > rounds {
-                fail("more than there are rounds");
+                fail("more runs than rounds");
             }
             if runs < rounds && (runs < 3 || self.gains_so_far()) {
-                fail("rounds ended while something grew");
+                fail("the rounds ended while something still grew");
             }
             return;
         }
@@ -35,12 +35,12 @@ impl View<'_> {
         let sum_rose = self.judged_sums().any(|(_, rises)| rose(rises));
         let is_left = is_left || sum_rose || rose(&self.reserve);
         match runs {
-            1 if is_left => fail("what the first left was never confirmed"),
-            2 if self.is_undecided() => fail("what only the second left needs a third"),
+            1 if is_left => fail("what the first run left was never confirmed"),
+            2 if self.is_undecided() => fail("what only the second run left needs a third run"),
             2.. if !is_left && !self.is_ambiguous && !self.is_mixed => {
-                fail("the first left nothing")
+                fail("the first run left nothing")
             }
-            4.. => fail("more than three"),
+            4.. => fail("more than three runs"),
             _ => {}
         }
     }

@@ -22,8 +22,8 @@ mod gate {
     tests!(many_orders of gate:
         a_crowd,
         first_come_first_served,
-        nobody_passes_the_line,
-        those_in_line_that_share_are_inside_together,
+        no_check_overtakes_a_queued_one,
+        queued_parallel_checks_are_inside_together,
         a_check_that_the_one_inside_waits_for,
         a_check_of_the_program_s_own,
         a_panic_inside,

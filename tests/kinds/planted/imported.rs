@@ -64,7 +64,7 @@ fn exports_memory() {
     let mut out = std::io::stdout();
     writeln!(out, "{MARK}{digits}")
         .and_then(|()| out.flush())
-        .expect("somebody listens");
+        .expect("standard output is open");
     let _ = std::io::stdin().read(&mut [0]);
 }
 

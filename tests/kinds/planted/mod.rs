@@ -44,7 +44,8 @@ pub(crate) fn keep<T>(taken: T) {
 ///
 /// # Safety
 ///
-/// The call must be sound with an out parameter that is valid for writes, and write to it if it succeeds.
+/// The call must be sound with an out parameter that is valid for writes, and write to it if it
+/// succeeds.
 unsafe fn made<T>(call: impl FnOnce(*mut T) -> sys::CUresult) -> T {
     let mut out = MaybeUninit::uninit();
     call(out.as_mut_ptr())

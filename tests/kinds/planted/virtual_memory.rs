@@ -141,7 +141,7 @@ pub(crate) fn no_multicast() -> Option<String> {
             None
         }
         Err(error) => Some(format!(
-            "cuMulticastCreate for one device answers {error:?}"
+            "cuMulticastCreate for one device returned {error:?}"
         )),
     }
 }

@@ -337,7 +337,8 @@ impl Call<'_> {
                 Place::Host => Where::Host,
                 Place::Unsaid => Where::Unsaid,
                 Place::Device(at) => Where::Device(self.value(at)),
-                // `allocType`, `handleTypes`, and the location: a type, of which 1 is a device, and a number.
+                // `allocType`, `handleTypes`, and the location: a type, of which 1 is a device,
+                // and a number.
                 Place::Properties(at) => match self.pointed::<[u32; 4]>(at) {
                     Some([_, _, 1, device]) => Where::Device(device),
                     _ => Where::Unsaid,

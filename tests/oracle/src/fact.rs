@@ -48,7 +48,7 @@ pub(crate) enum Fact {
 }
 
 impl Fact {
-    /// Whether two facts agree. A figure or place that one source does not know is no difference.
+    /// Whether two facts agree. A figure or place that one source does not know is not a difference.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         match (*self, *other) {
             (

@@ -102,9 +102,13 @@ impl Driver {
         self.forbid(|capture| Some(capture.origin) == origin)
     }
 
-    fn forbid(&mut self, minds: impl Fn(&Capture) -> bool) -> Result<(), Error> {
+    fn forbid(&mut self, is_affected: impl Fn(&Capture) -> bool) -> Result<(), Error> {
         let mut result = Ok(());
-        for capture in self.captures.values_mut().filter(|capture| minds(capture)) {
+        for capture in self
+            .captures
+            .values_mut()
+            .filter(|capture| is_affected(capture))
+        {
             capture.invalidated = true;
             result = Err(Error::STREAM_CAPTURE_UNSUPPORTED);
         }

@@ -275,7 +275,7 @@ api! {
     cuCtxDetach fn(context: Handle) {
         let last = {
             let mut driver = driver()?;
-            // The driver accepts this call, which then changes nothing (seen on an H200).
+            // The driver accepts this call, which then changes nothing (observed on an H200).
             if driver.context(context)?.primary {
                 return Ok(());
             }

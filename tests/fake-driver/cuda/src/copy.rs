@@ -73,8 +73,8 @@ impl Driver {
             } => {
                 let to = self.reach(to, size, to_side)?;
                 let from = self.reach(from, size, from_side)?;
-                // SAFETY: both sides are live ranges of this driver, checked above, or host memory that the caller
-                // of the exported function vouches for; `copy` allows them to overlap.
+                // SAFETY: both sides are live ranges of this driver, checked above, or host memory that
+                // the caller of the exported function vouches for. `copy` allows them to overlap.
                 unsafe { std::ptr::copy(from as *const u8, to as *mut u8, size as usize) };
                 Ok(())
             }
@@ -91,7 +91,8 @@ impl Driver {
                 }
                 let pattern = pattern.to_le_bytes();
                 for index in 0..count {
-                    // SAFETY: `width × count` bytes at `to` lie in a live range, checked above; width is at most 4.
+                    // SAFETY: `width × count` bytes at `to` lie in a live range, checked above, and
+                    // `width` is at most 4.
                     unsafe {
                         std::ptr::copy_nonoverlapping(
                             pattern.as_ptr(),

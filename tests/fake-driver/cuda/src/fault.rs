@@ -8,8 +8,8 @@
 //! | `delay:NAME`, `delay:NAME@N` | the first, or Nth, call waits between its effect and its return until `fake_cuda_release` |
 //! | `oom_after:BYTES` | a device hands out no more than BYTES at a time |
 //! | `launch_grows:BYTES` | the first kernel launch in a context takes BYTES of its device, in whole pages, for as long as the context lives |
-//! | `no_pools` | the devices know no stream-ordered memory |
-//! | `version:12040` | what `cuDriverGetVersion` says |
+//! | `no_pools` | the devices do not support stream-ordered memory |
+//! | `version:12040` | `cuDriverGetVersion` returns this version |
 //!
 //! An unknown word ends the process, because a test with a misspelt fault would test nothing.
 
@@ -147,7 +147,7 @@ impl Plan {
             "launch_grows" => self.launch_grows = Some(number(rest, word)?),
             "version" => self.version = Some(number(rest, word)?),
             "no_pools" if rest.is_empty() => self.no_pools = true,
-            _ => return Err(format!("`{word}` is no fault this driver knows")),
+            _ => return Err(format!("`{word}` is not a fault of this driver")),
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl Plan {
     fn rule(&mut self, api: &str, action: Action, at: Option<u64>) -> Result<(), String> {
         if !crate::entries().any(|entry| entry.name == api) {
             return Err(format!(
-                "`{api}` is no function of this driver; versions are spelt out, as in `cuMemFree_v2`"
+                "`{api}` is not a function of this driver; versions are part of the name, as in `cuMemFree_v2`"
             ));
         }
         self.rules.push(Rule {
@@ -177,7 +177,7 @@ fn split_at_sign<'a>(text: &'a str, word: &str) -> Result<(&'a str, Option<u64>)
 
 fn number<T: std::str::FromStr>(text: &str, word: &str) -> Result<T, String> {
     text.parse()
-        .map_err(|_| format!("`{text}` in `{word}` is no number"))
+        .map_err(|_| format!("`{text}` in `{word}` is not a number"))
 }
 
 /// For each function, the threads that wait between the effect of a call and its return, and the
@@ -258,12 +258,12 @@ mod tests {
     fn a_word_that_means_nothing_is_refused_by_name() {
         for (words, part) in [
             ("fail:cuMemFree_v2", "`fail:cuMemFree_v2` has no `=CODE`"),
-            ("fail:cuMemFreee=1", "`cuMemFreee` is no function"),
+            ("fail:cuMemFreee=1", "`cuMemFreee` is not a function"),
             (
                 "fail:cuMemFree_v2=x",
-                "`x` in `fail:cuMemFree_v2=x` is no number",
+                "`x` in `fail:cuMemFree_v2=x` is not a number",
             ),
-            ("oom", "`oom` is no fault"),
+            ("oom", "`oom` is not a fault"),
         ] {
             let problem = parsed(words).unwrap_err();
             assert!(problem.contains(part), "{problem}");

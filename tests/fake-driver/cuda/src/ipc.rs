@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::handle::Handle;
 use crate::memory::Kind;
-use crate::shared_handle::{Opaque, Shared, What};
+use crate::shared_handle::{Opaque, Shared, SharedKind};
 use crate::state::{Driver, driver};
 
 /// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`, the only flag, which is mandatory.
@@ -28,14 +28,14 @@ impl Driver {
         self.current()?;
         match self.range_of(address) {
             Some((base, range)) if matches!(range.kind, Kind::Linear | Kind::Pitched) => {
-                Ok(Shared::own(What::Memory, base, range.size).encode())
+                Ok(Shared::own(SharedKind::Memory, base, range.size).encode())
             }
             _ => Err(Error::INVALID_VALUE),
         }
     }
 
     fn open_memory(&mut self, handle: Opaque, flags: u32) -> Result<u64, Error> {
-        let shared = Shared::decode(handle, What::Memory)?;
+        let shared = Shared::decode(handle, SharedKind::Memory)?;
         let context = self.current_handle()?;
         self.forbid_in_capture()?;
         if flags != LAZY_PEER_ACCESS {
@@ -109,11 +109,11 @@ api! {
         if !found.has_flags(SHARED_EVENT) {
             return Err(Error::INVALID_VALUE);
         }
-        handle.put(Shared::own(What::Event, event, 0).encode())
+        handle.put(Shared::own(SharedKind::Event, event, 0).encode())
     }
 
     cuIpcOpenEventHandle fn(event: Out<Handle>, handle: Opaque) {
-        Shared::decode(handle, What::Event)?;
+        Shared::decode(handle, SharedKind::Event)?;
         let mut driver = driver()?;
         let context = driver.current_handle()?;
         if event.is_null() {

@@ -6,8 +6,8 @@
 //! real driver. Copies copy data, and kernels do nothing. Every call can be made to fail (`fault`),
 //! and a test can inspect the state (`control`).
 //!
-//! Signatures and layouts are taken from the headers of CUDA 13.5 (`cuda.h`, `cudaTypedefs.h`), not from the
-//! harness under test.
+//! Signatures and layouts are taken from the headers of CUDA 13.5 (`cuda.h`, `cudaTypedefs.h`), not
+//! from the harness under test.
 
 mod arena;
 mod array;

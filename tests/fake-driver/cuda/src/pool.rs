@@ -111,7 +111,7 @@ impl Driver {
         size: u64,
         stream: Handle,
     ) -> Result<u64, Error> {
-        // Only a default stream needs a current context (seen on an H200).
+        // Only a default stream needs a current context (observed on an H200).
         let device = self.device_of_stream(stream)?;
         if size == 0 {
             return Err(Error::INVALID_VALUE);

@@ -9,7 +9,7 @@ use crate::handle::Handle;
 use crate::memory::Kind;
 use crate::physical::{FILE_DESCRIPTOR, memory_file, received, shared};
 use crate::pool::Pool;
-use crate::shared_handle::{Opaque, Shared, What};
+use crate::shared_handle::{Opaque, Shared, SharedKind};
 use crate::state::{Driver, driver};
 
 impl Driver {
@@ -18,7 +18,7 @@ impl Driver {
             return Err(Error::INVALID_VALUE);
         }
         let file = memory_file(64)?;
-        let content = Shared::own(What::Pool, pool, 0).encode();
+        let content = Shared::own(SharedKind::Pool, pool, 0).encode();
         file.write_all_at(content.bytes(), 0)
             .map_err(|_| Error::OUT_OF_MEMORY)?;
         shared(&file)
@@ -32,7 +32,7 @@ impl Driver {
         received(handle)?
             .read_exact_at(&mut bytes, 0)
             .map_err(|_| Error::INVALID_VALUE)?;
-        let shared = Shared::decode(Opaque::of_bytes(bytes), What::Pool)?;
+        let shared = Shared::decode(Opaque::of_bytes(bytes), SharedKind::Pool)?;
         let device = if shared.is_own() {
             self.pool(shared.source)?.device
         } else {
@@ -50,11 +50,11 @@ impl Driver {
         if !self.pool(pooled.owner)?.is_shareable() {
             return Err(Error::INVALID_VALUE);
         }
-        Ok(Shared::own(What::Pooled, address, pooled.size).encode())
+        Ok(Shared::own(SharedKind::Pooled, address, pooled.size).encode())
     }
 
     fn import_pointer(&mut self, pool: Handle, data: Opaque) -> Result<u64, Error> {
-        let shared = Shared::decode(data, What::Pooled)?;
+        let shared = Shared::decode(data, SharedKind::Pooled)?;
         let pool = self.pool(pool)?;
         if !pool.is_import() {
             return Err(Error::INVALID_VALUE);

@@ -22,13 +22,13 @@ pub(crate) fn retain(device: i32) -> Result<Handle, Error> {
         }
         Some(handle) => {
             let mut context = driver.new_context(device, 0, true);
-            let dead = driver
+            let ended = driver
                 .contexts
                 .get_mut(handle)
                 .expect("a primary context's handle stays");
             // A reset does not change the number of retains.
-            context.references = dead.references + 1;
-            *dead = context;
+            context.references = ended.references + 1;
+            *ended = context;
             handle
         }
         None => {

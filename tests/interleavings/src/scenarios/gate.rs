@@ -108,7 +108,7 @@ pub fn first_come_first_served() {
 
 /// An exclusive check queues behind a parallel one. Parallel checks that arrive later could run
 /// beside the one inside, but wait for their turn.
-pub fn nobody_passes_the_line() {
+pub fn no_check_overtakes_a_queued_one() {
     waits_anew();
     let (gate, order) = (Gate::default(), Mutex::new(Vec::new()));
     thread::scope(|threads| {
@@ -130,7 +130,7 @@ pub fn nobody_passes_the_line() {
 
 /// Parallel checks queue behind an exclusive one. When that leaves, all of them are inside at once,
 /// and none waits for another to leave.
-pub fn those_in_line_that_share_are_inside_together() {
+pub fn queued_parallel_checks_are_inside_together() {
     waits_anew();
     let (gate, all_inside) = (Gate::default(), Barrier::new(3));
     thread::scope(|threads| {
