@@ -8,7 +8,7 @@ use std::process;
 
 use gpu_leak_check::__command::{allow_entries, machine, variables};
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::check_report::{CheckStatus, Finding, Outcome, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Code, Finding, Outcome, Report};
 use gpu_leak_check::report::{escape, help};
 
 use crate::arguments::Exec;
@@ -161,11 +161,23 @@ fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
     };
     if judged.any(fails) {
         for_findings
-    } else if !overview.aborted.is_empty() || overview.is_blind() {
+    } else if !overview.aborted.is_empty() || is_blind(overview) {
         Exit::Unmeasured.code()
     } else {
         Exit::Clean.code()
     }
+}
+
+/// Whether anything was not measured or could not be read. A process that found no device used
+/// none, so only a run without any other process is blind.
+fn is_blind(overview: &Overview<'_>) -> bool {
+    let has_device = |report: &&Report| {
+        let reason = report.reason.as_ref();
+        reason.is_none_or(|reason| reason.code != Code::NoGpu)
+    };
+    !overview.has_measured()
+        || !overview.problems.is_empty()
+        || overview.unmeasured.iter().any(has_device)
 }
 
 #[cfg(test)]
