@@ -55,9 +55,11 @@ pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
     let code = session.run(command, asked.every.is_some(), |why| {
         not_started(program, why)
     })?;
+    let left_behind = session.left_behind().filter(|_| !asked.no_children);
     let Some(run) = session.read()? else {
         let why = not_measured(program, asked.no_children);
         say(format_args!("gpu-leak-check: {why}"));
+        left_behind.into_iter().for_each(say);
         let run = Run {
             problems: vec![why],
             ..Run::default()
@@ -69,7 +71,11 @@ pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
         });
     };
     let overview = Overview::of(&run);
-    let unwritten = session::sum_up(&overview, hints(&run), &asked.outputs);
+    let unwritten = session::sum_up(
+        &overview,
+        hints(&run).into_iter().chain(left_behind),
+        &asked.outputs,
+    );
     Ok(match (code, unwritten) {
         (0, Some(exit)) => exit.code(),
         (0, None) => judge(&overview, asked.error_exitcode),

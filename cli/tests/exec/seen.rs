@@ -195,6 +195,24 @@ fn the_program_s_options_are_not_the_command_s() {
 }
 
 #[test]
+fn a_process_that_outlives_the_program_is_named() {
+    for (then, code) in [("clean", 0), ("nothing", 3)] {
+        let line = format!("sleep 5 >&- 2>&- & '{}' {then}", program().display());
+        let words = ["-c", &line].map(OsStr::new);
+        let ran = ran_with(&Fake::new(), &[], Path::new("/bin/sh"), &words);
+        assert_eq!(ran.reported.code, Some(code), "{:?}", ran.reported);
+        let said = "note: processes of this run have not ended yet: sleep (";
+        assert!(ran.reported.stderr.contains(said), "{:?}", ran.reported);
+    }
+    let ended = ran(&Fake::new(), &[], "clean");
+    assert!(
+        !ended.reported.stderr.contains("have not ended"),
+        "{:?}",
+        ended.reported
+    );
+}
+
+#[test]
 fn children_of_a_program_are_watched_unless_they_are_excluded() {
     let both = ran(&Fake::new(), &[], "starts-another");
     assert_eq!(both.reported.code, Some(1), "{:?}", both.reported);
