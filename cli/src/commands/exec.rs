@@ -132,9 +132,9 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
         return format!("nothing was measured: no usable CUDA driver was found ({why})");
     }
     format!(
-        "nothing was measured: the harness saw no initialisation of the CUDA driver in \
-         {program}{children}. A program cannot be watched if it is set-uid or statically linked, \
-         or clears its environment"
+        "nothing was measured: the harness saw no initialisation of the CUDA driver or of Vulkan \
+         in {program}{children}. A program cannot be watched if it is set-uid, statically linked or \
+         built with AddressSanitizer, or clears its environment"
     )
 }
 

@@ -65,7 +65,9 @@ pub(crate) fn run(asked: &Explain) -> ExitResult<Exit> {
 fn one(code: &str, width: usize) -> Result<String, String> {
     let code = code.trim_end_matches(':').split_whitespace();
     let code = &*code.collect::<Vec<_>>().join("-");
-    let number = format!("Error {code}. ");
+    // Once the driver has shut down, reports cannot ask it for the name of an error.
+    let number = code.strip_prefix("CUresult-").unwrap_or(code);
+    let number = format!("Error {number}. ");
     let is_asked =
         |it: &Explanation| it.code.eq_ignore_ascii_case(code) || it.means.starts_with(&number);
     let Some(word) = explanations().into_iter().find(is_asked) else {
@@ -86,9 +88,9 @@ fn unknown(code: &str) -> String {
     near.truncate(3);
     let code = gpu_leak_check::report::escape::name(code);
     if near.is_empty() {
-        return format!("no report uses `{code}`; `cargo gpu-leak explain` lists all terms");
+        return format!("`{code}` is not explained; `cargo gpu-leak explain` lists all terms");
     }
-    format!("no report uses `{code}`; similar: {}", near.join(", "))
+    format!("`{code}` is not explained; similar: {}", near.join(", "))
 }
 
 /// Returns each term with the beginning of its explanation, on one line of this width.
@@ -171,6 +173,18 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_vulkan_can_be_found() {
+        let errors = chapter("Errors of Vulkan");
+        assert!(
+            errors.contains("VK_ERROR_OUT_OF_DEVICE_MEMORY"),
+            "{errors:?}"
+        );
+        for error in errors {
+            assert!(one(&error.to_lowercase(), 80).is_ok(), "{error}");
+        }
+    }
+
+    #[test]
     fn every_error_of_the_driver_can_be_found_by_its_number() {
         let errors = chapter("Errors of the CUDA driver");
         assert!(errors.len() > 10, "{errors:?}");
@@ -182,7 +196,8 @@ mod tests {
                 .1
                 .split_once('.')
                 .expect("its end");
-            assert_eq!(one(number, 80), Ok(explanation), "{error}");
+            assert_eq!(one(number, 80).as_ref(), Ok(&explanation), "{error}");
+            assert_eq!(one(&format!("CUresult {number}"), 80), Ok(explanation));
         }
     }
 
