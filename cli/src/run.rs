@@ -212,7 +212,8 @@ impl Run {
             let running = std::mem::take(&mut file.aborted);
             if !running.is_empty() {
                 self.problems.push(format!(
-                    "still running: {} of {}; run this command again when that process has ended",
+                    "still running: {} of {}; `cargo gpu-leak report` includes it when that \
+                     process has ended",
                     tests(&running),
                     path.display()
                 ));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
 use gpu_leak_check::__command::{NamedRun, SESSION, missing_file, run_files};
+use gpu_leak_check::report::escape;
 
 use crate::arguments::Output;
 use crate::exit::{Exit, ExitResult, Failure, code_of};
@@ -80,7 +81,7 @@ impl Session {
     ) -> ExitResult<u8> {
         command
             .env("GPU_LEAK_CHECK_RUN", &self.name)
-            .env(SESSION, format!("{} {}", process::id(), self.name))
+            .env(SESSION, self.mark())
             // This is set even for cargo, which may be configured to build in another directory.
             .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
         if self.peaks {
@@ -88,6 +89,38 @@ impl Session {
         }
         let _progress = progress::Program::watch(self.directory(), takes_snapshots);
         Ok(code_of(launch::run(command, not_started)?))
+    }
+
+    /// Returns the value of the variable by which processes of this run are recognised.
+    fn mark(&self) -> String {
+        format!("{} {}", process::id(), self.name)
+    }
+
+    /// Returns a note about the processes that the program has left behind, such as those that it
+    /// started in the background; `None` if there are none. They may use a GPU later.
+    pub(crate) fn left_behind(&self) -> Option<String> {
+        let mark = format!("{SESSION}={}", self.mark());
+        let is_of_run = |process: &PathBuf| {
+            let variables = fs::read(process.join("environ")).unwrap_or_default();
+            let mut variables = variables.split(|byte| *byte == 0);
+            variables.any(|variable| variable == mark.as_bytes())
+        };
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let running = processes.map(|entry| entry.path()).filter(is_of_run);
+        let shown = running.filter_map(|process| {
+            let name = fs::read_to_string(process.join("comm")).ok()?;
+            let pid = process.file_name()?.to_string_lossy();
+            Some(format!("{} ({pid})", escape::name(name.trim_end())))
+        });
+        let shown: Vec<_> = shown.collect();
+        (!shown.is_empty()).then(|| {
+            format!(
+                "note: processes of this run have not ended yet: {}; when they have, `cargo gpu-leak \
+                 report {}` includes them",
+                shown.join(", "),
+                self.name
+            )
+        })
     }
 
     /// Returns the records that the processes of this run wrote, or `None` if no process had a

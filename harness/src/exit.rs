@@ -8,14 +8,17 @@
     reason = "registers C functions as exit and fork handlers"
 )]
 
+use std::process;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::recursion_guard::is_quiet;
 use crate::sync::{Mutex, locked};
 
 static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
+/// The number of the process in which the handlers were installed; 0 before that.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
 /// Registers `handler`, which is called when the process exits, but not when it is killed or
@@ -36,7 +39,7 @@ pub(crate) fn end_with_parent(parent: u32) {
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         if parent != std::os::unix::process::parent_id() {
             // The parent ended before the request was made.
-            std::process::abort();
+            process::abort();
         }
     }
     #[cfg(not(target_os = "linux"))]
@@ -58,10 +61,14 @@ pub(crate) fn may_call_driver() -> bool {
 }
 
 /// Whether the harness's data may be read at process exit. It may not be read in a forked child,
-/// because threads that do not exist there may hold locks, or if a signal handler calls `exit` in
-/// the middle of the harness's own work, because this thread may then hold locks.
+/// because threads that do not exist there may hold locks. `_Fork` and `clone` run no fork handler,
+/// so their children are recognised by the number of the process. Nor may it be read if a signal
+/// handler calls `exit` in the middle of the harness's own work, because this thread may then hold
+/// locks.
 pub(crate) fn may_report() -> bool {
-    !forked() && !is_quiet()
+    let installed_in = PROCESS.load(Ordering::Relaxed);
+    let is_copy = installed_in != 0 && installed_in != process::id();
+    !forked() && !is_copy && !is_quiet()
 }
 
 /// Installs the handlers once. They may run before or after the driver's own handlers. After the
@@ -69,6 +76,7 @@ pub(crate) fn may_report() -> bool {
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        PROCESS.store(process::id(), Ordering::Relaxed);
         // SAFETY: both handlers are plain functions of this image that do not unwind and return
         // normally. The fork handler only stores to an atomic, which is allowed in the child of a
         // multi-threaded process.

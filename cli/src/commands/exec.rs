@@ -8,7 +8,7 @@ use std::process;
 
 use gpu_leak_check::__command::{allow_entries, machine, variables};
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::check_report::{CheckStatus, Finding, Outcome, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Code, Finding, Outcome, Report};
 use gpu_leak_check::report::{escape, help};
 
 use crate::arguments::Exec;
@@ -50,9 +50,11 @@ pub(crate) fn run(args: &Exec) -> ExitResult<u8> {
     let code = session.run(command, args.every.is_some(), |why| {
         not_started(program, why)
     })?;
+    let left_behind = session.left_behind().filter(|_| !args.no_children);
     let Some(run) = session.read()? else {
         let why = not_measured(program, args.no_children);
         say(format_args!("gpu-leak-check: {why}"));
+        left_behind.into_iter().for_each(say);
         let run = Run {
             problems: vec![why],
             ..Run::default()
@@ -64,7 +66,8 @@ pub(crate) fn run(args: &Exec) -> ExitResult<u8> {
         });
     };
     let overview = Overview::of(&run);
-    let unwritten = session::summarise(&overview, hints(&run), &args.outputs);
+    let notes = hints(&run).into_iter().chain(left_behind);
+    let unwritten = session::summarise(&overview, notes, &args.outputs);
     Ok(match (code, unwritten) {
         (0, Some(exit)) => exit.code(),
         (0, None) => judge(&overview, args.error_exitcode),
@@ -121,9 +124,9 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
         return format!("nothing was measured: no usable CUDA driver was found ({why})");
     }
     format!(
-        "nothing was measured: the harness saw no initialisation of the CUDA driver in \
-         {program}{children}. A program cannot be watched if it is set-uid or statically linked, \
-         or clears its environment"
+        "nothing was measured: the harness saw no initialisation of the CUDA driver or of Vulkan \
+         in {program}{children}. A program cannot be watched if it is set-uid, statically linked or \
+         built with AddressSanitizer, or clears its environment"
     )
 }
 
@@ -156,11 +159,23 @@ fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
     };
     if judged.any(fails) {
         for_findings
-    } else if !overview.aborted.is_empty() || overview.is_blind() {
+    } else if !overview.aborted.is_empty() || is_blind(overview) {
         Exit::Unmeasured.code()
     } else {
         Exit::Clean.code()
     }
+}
+
+/// Whether anything was not measured or could not be read. A process that found no device used
+/// none, so only a run without any other process is blind.
+fn is_blind(overview: &Overview<'_>) -> bool {
+    let has_device = |report: &&Report| {
+        let reason = report.reason.as_ref();
+        reason.is_none_or(|reason| reason.code != Code::NoGpu)
+    };
+    !overview.has_measured()
+        || !overview.problems.is_empty()
+        || overview.unmeasured.iter().any(has_device)
 }
 
 #[cfg(test)]

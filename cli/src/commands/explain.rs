@@ -67,7 +67,9 @@ pub(crate) fn run(args: &Explain) -> ExitResult<Exit> {
 fn one(term: &str, width: usize) -> Result<String, String> {
     let words = term.trim_end_matches(':').split_whitespace();
     let term = &*words.collect::<Vec<_>>().join("-");
-    let number = format!("Error {term}. ");
+    // Once the driver has shut down, reports cannot ask it for the name of an error.
+    let number = term.strip_prefix("CUresult-").unwrap_or(term);
+    let number = format!("Error {number}. ");
     let is_meant =
         |it: &Explanation| it.term.eq_ignore_ascii_case(term) || it.means.starts_with(&number);
     let Some(explanation) = explanations().into_iter().find(is_meant) else {
@@ -89,9 +91,9 @@ fn unknown(term: &str) -> String {
     near.truncate(3);
     let term = escape::name(term);
     if near.is_empty() {
-        return format!("no report uses `{term}`; `cargo gpu-leak explain` lists all terms");
+        return format!("`{term}` is not explained; `cargo gpu-leak explain` lists all terms");
     }
-    format!("no report uses `{term}`; similar: {}", near.join(", "))
+    format!("`{term}` is not explained; similar: {}", near.join(", "))
 }
 
 /// Returns each term with the beginning of its explanation, on one line of this width.
@@ -174,6 +176,18 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_vulkan_can_be_found() {
+        let errors = chapter("Errors of Vulkan");
+        assert!(
+            errors.contains("VK_ERROR_OUT_OF_DEVICE_MEMORY"),
+            "{errors:?}"
+        );
+        for error in errors {
+            assert!(one(&error.to_lowercase(), 80).is_ok(), "{error}");
+        }
+    }
+
+    #[test]
     fn every_error_of_the_driver_can_be_found_by_its_number() {
         let errors = chapter("Errors of the CUDA driver");
         assert!(errors.len() > 10, "{errors:?}");
@@ -185,7 +199,8 @@ mod tests {
                 .1
                 .split_once('.')
                 .expect("its end");
-            assert_eq!(one(number, 80), Ok(explanation), "{error}");
+            assert_eq!(one(number, 80).as_ref(), Ok(&explanation), "{error}");
+            assert_eq!(one(&format!("CUresult {number}"), 80), Ok(explanation));
         }
     }
 

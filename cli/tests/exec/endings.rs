@@ -141,12 +141,14 @@ fn a_program_that_ends_without_exit_handlers_is_not_called_clean() {
 
 #[test]
 fn a_forked_child_reports_nothing_about_its_parent() {
-    let ran = ran(&Fake::new(), &[], "forks");
-    assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
-    let files = ran.files();
-    assert_eq!(files.len(), 1);
-    assert_eq!(files[0].reports.len(), 1, "{files:?}");
-    assert_eq!(files[0].reports[0].status, CheckStatus::Clean);
+    for what in ["forks", "copies-itself"] {
+        let ran = ran(&Fake::new(), &[], what);
+        assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
+        let files = ran.files();
+        assert_eq!(files.len(), 1);
+        assert_eq!(files[0].reports.len(), 1, "{files:?}");
+        assert_eq!(files[0].reports[0].status, CheckStatus::Clean);
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -260,6 +261,12 @@ int main(int count, char **words)
         waitpid(child, &status, 0);
         return WEXITSTATUS(status);
     }
+    if (is("does-without")) {
+        library = dlopen("libcuda.so.1", RTLD_NOW);
+        if (((int (*)(unsigned))function("cuInit"))(0)) puts("no device");
+        if (count > 2 && setenv("FAKE_CUDA_DEVICES", "1", 1)) return 77;
+        return count > 2 ? system(words[2]) : 0;
+    }
     if (is("calls-from-a-constructor")) return calls_from_a_constructor(words[2]);
     if (is("cancels-a-thread")) return cancels_a_thread();
     if (is("gives-back-last")) atexit(at_the_end);
@@ -299,6 +306,12 @@ int main(int count, char **words)
     } else if (is("forks")) {
         ptr address = take(4096);
         pid_t child = fork();
+        if (!child) exit(0);
+        waitpid(child, NULL, 0);
+        give_back(address);
+    } else if (is("copies-itself")) {
+        ptr address = take(4096);
+        pid_t child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0); /* without fork handlers */
         if (!child) exit(0);
         waitpid(child, NULL, 0);
         give_back(address);

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use gpu_leak_check::report::check_report::{CheckStatus, Code};
 use gpu_leak_tests::fake::Fake;
 
 use super::{compiled, compiled_from, program, ran, ran_with};
@@ -25,6 +26,26 @@ fn a_program_that_asks_for_a_driver_before_it_loads_one_finds_none() {
     let ran = ran(&Fake::new(), &[], "asks-for-a-driver");
     assert_eq!(ran.reported.stdout, "no driver\n", "{:?}", ran.reported);
     assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
+}
+
+/// A program may use a device if there is one, and otherwise do without. Nothing says that it frees
+/// what it allocates on a device.
+#[test]
+fn a_program_that_finds_no_device_is_not_clean() {
+    let machine = Fake::new().devices(0);
+    let alone = ran(&machine, &[], "does-without");
+    assert_eq!(alone.reported.stdout, "no device\n", "{:?}", alone.reported);
+    assert_eq!(alone.reported.code, Some(3), "{:?}", alone.reported);
+    let report = &alone.files()[0].reports[0];
+    assert_eq!(report.status, CheckStatus::NotMeasured);
+    let code = report.reason.as_ref().map(|reason| reason.code);
+    assert_eq!(code, Some(Code::NoGpu), "{report:?}");
+    // Beside a process that was measured, it changes nothing.
+    let child = format!("'{}' clean", program().display());
+    let words = [OsStr::new("does-without"), OsStr::new(&child)];
+    let beside = ran_with(&machine, &[], program(), &words);
+    assert_eq!(beside.reported.code, Some(0), "{:?}", beside.reported);
+    assert_eq!(beside.files().len(), 2, "{:?}", beside.reported);
 }
 
 /// A report that was requested is written even without a driver.
@@ -171,6 +192,24 @@ fn the_program_s_options_are_not_the_command_s() {
     let words = ["one", "--every", "--no-children"].map(OsStr::new);
     let ran = ran_with(&Fake::new(), &[], program(), &words);
     assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
+}
+
+#[test]
+fn a_process_that_outlives_the_program_is_named() {
+    for (then, code) in [("clean", 0), ("nothing", 3)] {
+        let line = format!("sleep 5 >&- 2>&- & '{}' {then}", program().display());
+        let words = ["-c", &line].map(OsStr::new);
+        let ran = ran_with(&Fake::new(), &[], Path::new("/bin/sh"), &words);
+        assert_eq!(ran.reported.code, Some(code), "{:?}", ran.reported);
+        let said = "note: processes of this run have not ended yet: sleep (";
+        assert!(ran.reported.stderr.contains(said), "{:?}", ran.reported);
+    }
+    let ended = ran(&Fake::new(), &[], "clean");
+    assert!(
+        !ended.reported.stderr.contains("have not ended"),
+        "{:?}",
+        ended.reported
+    );
 }
 
 #[test]

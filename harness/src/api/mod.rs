@@ -14,7 +14,7 @@ use gpu_leak_interpose::{Registration, bindings_past_us, register};
 
 pub(crate) use interception::{Interception, Missed, MissedBefore, begin_check, cuda_interception};
 pub use wrapper::before_initialisation;
-pub(crate) use wrapper::stop;
+pub(crate) use wrapper::{stop, was_asked_for};
 
 /// Which look-ups are intercepted. This is the same for all tables.
 static REACH: OnceLock<Reach> = OnceLock::new();

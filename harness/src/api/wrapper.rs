@@ -15,6 +15,8 @@ use crate::recursion_guard::{quiet, try_quiet};
 static LISTENING: AtomicBool = AtomicBool::new(true);
 /// Set when the harness has panicked in a call, because the ledger can no longer be trusted.
 static BROKEN: AtomicBool = AtomicBool::new(false);
+/// Whether the program has tried to initialise a driver.
+static WAS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
 /// The function to call before a driver is initialised.
 static BEFORE: OnceLock<fn()> = OnceLock::new();
 
@@ -30,6 +32,11 @@ pub(crate) fn stop() {
 
 pub(super) fn broken() -> bool {
     BROKEN.load(Ordering::Relaxed)
+}
+
+/// Whether the program has tried to initialise a driver, successfully or not.
+pub(crate) fn was_asked_for() -> bool {
+    WAS_ASKED_FOR.load(Ordering::Relaxed)
 }
 
 /// Runs `work` and returns whether it finished. A panic in it is caught, because it must not reach
@@ -94,6 +101,7 @@ pub fn before_initialisation(first: fn()) {
 pub(super) fn initialises() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
 
+    WAS_ASKED_FOR.store(true, Ordering::Relaxed);
     if let Some(first) = BEFORE.get()
         && !IS_DONE.swap(true, Ordering::Relaxed)
     {

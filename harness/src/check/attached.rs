@@ -352,7 +352,8 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
         allocations,
         holdings: ledger.holdings().into_iter().collect(),
         end: readings::of_counters(&ledger.snapshot(ScopeId::NONE), &[]),
-        saw_events: true,
+        // Events are numbered from 1.
+        saw_events: ledger.now() > 1,
         live,
         peaks,
         graphs,

@@ -41,6 +41,10 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
         Interception::Whole => None,
         // The program uses another API, and calls of that API are intercepted.
         Interception::Unused if saw_events || vulkan::is_intercepted() => None,
+        // At exit, the driver must not be called to find out whether there is a device.
+        Interception::Unused if exit::exiting() && api::was_asked_for() => {
+            untraced(false, not_initialised(), false)
+        }
         Interception::Unused => untraced(false, other_api().or_else(missing)?, false),
         Interception::None => untraced(false, unheard(), true),
         Interception::Broken => untraced(true, broken(), true),
@@ -66,6 +70,15 @@ pub(crate) fn missing() -> Option<Reason> {
         "run on a machine with an NVIDIA driver and a visible device; GPU_LEAK_CHECK_WITHOUT_GPU=skip \
          skips checked tests elsewhere",
     ))
+}
+
+/// Returns why there was nothing to intercept in a program that could not initialise any driver.
+fn not_initialised() -> Reason {
+    Reason::new(
+        Code::NoGpu,
+        "the program could not initialise a driver: its calls of cuInit or vkCreateInstance failed",
+        "run it on a machine with a driver and a device that are visible to the program",
+    )
 }
 
 /// Returns why nothing was intercepted in a program that uses another graphics API; `None` if it

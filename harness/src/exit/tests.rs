@@ -1,7 +1,8 @@
-use super::{FORKED, at_exit, forked, install, may_call_driver, on_exit};
+use super::{FORKED, PROCESS, at_exit, forked, install, may_call_driver, on_exit};
 use crate::ledger::{self, Place};
 use crate::observe::{self, Source};
 use crate::recursion_guard::quiet;
+use std::process;
 use std::sync::atomic::Ordering;
 
 /// Runs `body` in a forked child process, which exits with the code that `body` returns. Returns
@@ -25,23 +26,28 @@ pub(crate) fn in_forked_child(body: impl FnOnce() -> i32) -> i32 {
 }
 
 #[test]
-fn an_exit_during_the_harness_s_own_work_reports_nothing() {
+fn an_exit_of_a_copy_or_during_the_harness_s_own_work_reports_nothing() {
     fn end_child() {
         // SAFETY: the call ends the child immediately, without running handlers.
         unsafe { libc::_exit(9) };
     }
-    let exit = |at_work: bool| {
+    let exit = |at_work: bool, is_copy: bool| {
         in_forked_child(|| {
-            // Exiting is tested in a child process, because a process can exit only once.
+            // Exiting is tested in a child process, because a process can exit only once. `_Fork`
+            // makes copies of a process that run no fork handler.
             FORKED.store(false, Ordering::Relaxed);
+            if !is_copy {
+                PROCESS.store(process::id(), Ordering::Relaxed);
+            }
             at_exit(end_child);
             let _quiet = at_work.then(quiet);
             on_exit();
             0
         })
     };
-    assert_eq!(libc::WEXITSTATUS(exit(false)), 9);
-    assert_eq!(exit(true), 0);
+    assert_eq!(libc::WEXITSTATUS(exit(false, false)), 9);
+    assert_eq!(exit(true, false), 0);
+    assert_eq!(exit(false, true), 0);
 }
 
 #[test]

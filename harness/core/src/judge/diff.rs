@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::group::{Class, Group, GroupKey};
 use super::input::{CheckInput, LiveRecord, Ownership, RunInput};
 use super::names::NameTable;
-use crate::ledger::event::{ContextEnd, ContextUid, Space, ThreadNumber};
+use crate::ledger::event::{ContextEnd, ThreadNumber};
 use crate::ledger::{Anomaly, Kind, Layer, Record, StackId};
 use crate::report::{AllowedBy, Frame, Owner};
 use crate::units::total;
@@ -323,14 +323,14 @@ fn library_and_frames(
     (site.library.map(|library| library.name), frames)
 }
 
-/// Memory to which an object is bound, identified by the memory's device and handle. The object is
+/// Memory to which an object is bound, identified by the memory's sequence number. The object is
 /// still live at the end of a run, or was destroyed together with its device.
 ///
 /// Such an object is judged with the size that it needs, and the memory is not judged separately:
 /// an allocator may have put many objects into one allocation. Memory to which nothing is bound is
 /// judged separately.
 #[derive(Debug, Default)]
-struct BoundMemory(FxHashSet<(ContextUid, u64)>);
+struct BoundMemory(FxHashSet<u64>);
 
 /// Whether memory is bound to this object. Such an object has a size in bytes.
 fn is_bound(record: &Record) -> bool {
@@ -342,20 +342,12 @@ impl BoundMemory {
         let live = run.live.iter().map(|live| &live.record);
         let ended = run.anomalies.iter().filter_map(Anomaly::ended);
         let bound = live.chain(ended).filter(|record| is_bound(record));
-        Self(bound.map(|it| (it.made.context, it.made.pool)).collect())
+        Self(bound.map(|it| it.made.pool).collect())
     }
 
     /// Whether this is memory to which something is bound.
     pub(crate) fn has(&self, record: &Record) -> bool {
-        let key = record.key();
-        let is_memory = matches!(
-            key.space,
-            Space::Object {
-                kind: Kind::Memory,
-                ..
-            }
-        );
-        is_memory && self.0.contains(&(record.made.context, key.value()))
+        self.0.contains(&record.sequence)
     }
 }
 

@@ -142,6 +142,20 @@ impl Key {
         self.value.shown()
     }
 
+    /// Returns the key of another object of the same context; `None` if this is not the key of an
+    /// object of a context.
+    pub(super) const fn of_its_context(&self, kind: Kind, handle: u64) -> Option<Self> {
+        let Space::Object { context, .. } = self.space else {
+            return None;
+        };
+        let space = Space::Object {
+            kind,
+            context,
+            copy: 0,
+        };
+        Some(Self::new(space, handle))
+    }
+
     /// Returns the key for one more live object with this handle, or `None` if no more can be
     /// distinguished.
     pub(super) fn next_copy(mut self) -> Option<Self> {
@@ -218,8 +232,9 @@ pub struct Creation {
     pub context: ContextUid,
     /// The handle of the stream of a stream-ordered allocation. Otherwise 0.
     pub stream: u64,
-    /// The handle of the larger resource that it is a part of: the explicit pool that an allocation
-    /// came from, or the memory that is bound to a buffer or image. Otherwise 0.
+    /// The larger resource that it is a part of: the handle of the explicit pool that an allocation
+    /// came from, or the [sequence number](Record::sequence) of the memory that is bound to a buffer
+    /// or image, because another memory object may get that memory's handle. Otherwise 0.
     pub pool: u64,
     /// The caller that created it.
     pub caller: Caller,

@@ -12,6 +12,7 @@ use crate::sync::{Lock, LockGuard};
 
 use super::event::{Caller, Creation, Key, Record, ScopeId, Ticket};
 use super::figures::{Figures, Padded};
+use super::kind::Kind;
 use super::shard::{
     Entering, FreeEnd, InFlightFree, NO_SHARD, SHARDS, Shard, shard_of_ticket, ticket,
 };
@@ -140,6 +141,9 @@ impl Table {
     /// Records which memory an object is bound to. Only objects without bytes of their own can be
     /// bound, so no figure changes.
     pub(super) fn bind(&self, key: &Key, memory: u64, bytes: u64) {
+        let memory = key.of_its_context(Kind::Memory, memory);
+        let memory = memory.and_then(|memory| self.newest(&memory));
+        let memory = memory.map_or(0, |memory| memory.sequence);
         let mut shard = self.lock(key);
         let copy = shard.last_copy(&self.figures, key);
         if let Some(record) = shard.get_mut(copy.as_ref().unwrap_or(key))
@@ -213,6 +217,13 @@ impl Table {
     /// Returns a copy of the record under `key`.
     pub(super) fn get(&self, key: &Key) -> Option<Record> {
         self.lock(key).get(key).copied()
+    }
+
+    /// Returns a copy of the newest of the live records under `key`, of which there may be several.
+    fn newest(&self, key: &Key) -> Option<Record> {
+        let shard = self.lock(key);
+        let copy = shard.last_copy(&self.figures, key);
+        shard.get(copy.as_ref().unwrap_or(key)).copied()
     }
 
     /// Returns copies of the records for which `wanted` holds, in no particular order.

@@ -30,15 +30,15 @@ fn bound_memory_is_judged_as_the_objects_bound_to_it() {
                 (made.kind, made.bytes) = (Kind::Memory, 1024);
             });
         }
-        // Another device's memory may have the same handle.
+        // Later memory, or another device's, may have the same handle.
         run.make(30, |made| {
-            made.key = object(Kind::Memory, 1);
+            made.key = object(Kind::Memory, 2);
             (made.kind, made.bytes) = (Kind::Memory, 1024);
             made.context = ContextUid(2);
         });
         run.make(40, |made| {
             made.key = object(Kind::Buffer, 3);
-            (made.kind, made.bytes, made.pool) = (Kind::Buffer, 64, 1);
+            (made.kind, made.bytes, made.pool) = (Kind::Buffer, 64, 1); // the memory of line 20
         });
         // The handle of a pool is not mistaken for the handle of a memory object.
         run.make(45, |made| {
@@ -52,7 +52,7 @@ fn bound_memory_is_judged_as_the_objects_bound_to_it() {
     check.reports(
         "
         leaked
-        leaked: 1 × memory object on cuda:0 at src/app.rs:20; allocated 1; bytes 1024; each 1024; when {first:2,last:2,of:6}; records [1]
+        leaked: 1 × memory object on cuda:0 at src/app.rs:10; allocated 1; bytes 1024; each 1024; when {first:1,last:1,of:6}; records [0]
         leaked: 1 × memory object on cuda:0 at src/app.rs:30; allocated 1; bytes 1024; each 1024; when {first:3,last:3,of:6}; records [2]
         leaked: 1 × stream-ordered on cuda:0 at src/app.rs:45; allocated 1; bytes 64; each 64; when {first:5,last:5,of:6}; records [4]
         leaked: 1 × buffer on cuda:0 at src/app.rs:40; allocated 1; bytes 64; each 64; when {first:4,last:4,of:6}; records [3]
@@ -65,14 +65,15 @@ fn bound_memory_is_judged_as_the_objects_bound_to_it() {
 fn memory_of_a_bound_object_that_ended_with_its_device_is_not_reported_beside_it() {
     let mut check = check();
     check.run(|run| {
-        let memory = run.make(10, |made| {
-            made.key = object(Kind::Memory, 1);
-            (made.kind, made.bytes) = (Kind::Memory, 1024);
-        });
         let image = run.make(20, |made| {
             made.key = object(Kind::Image, 3);
             (made.kind, made.bytes, made.pool) = (Kind::Image, 64, 1);
         });
+        let memory = run.make(10, |made| {
+            made.key = object(Kind::Memory, 1);
+            (made.kind, made.bytes) = (Kind::Memory, 1024);
+        });
+        assert_eq!(memory, 1, "the image is bound to it");
         for it in [memory, image] {
             let record = run.free(it);
             let caller = run.caller(80);
@@ -86,7 +87,7 @@ fn memory_of_a_bound_object_that_ended_with_its_device_is_not_reported_beside_it
     check.reports(
         "
         leaked
-        leaked: 1 × image on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was}; when {first:2,last:2,of:4}; records [1]
+        leaked: 1 × image on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was}; when {first:1,last:1,of:4}; records [0]
     ",
     );
 }

@@ -162,12 +162,14 @@ fn an_object_knows_the_memory_that_is_bound_to_it() {
     let ledger = Ledger::new();
     call(&ledger, creates(Kind::Buffer, DEVICE, out(&[7])), 0);
     let bind = |memory| VulkanCall::Binds(DEVICE, Kind::Buffer, Bindings::One(7, memory));
-    let bound = || ledger.select(|_| true)[0].made.pool;
+    call(&ledger, creates(Kind::Memory, DEVICE, out(&[30])), 0);
+    let only = |kind| ledger.select(|record| record.made.kind == kind)[0];
+    let bound = || only(Kind::Buffer).made.pool;
     call(&ledger, bind(0), 0);
     call(&ledger, bind(30), -1);
     assert_eq!(bound(), 0);
     call(&ledger, bind(30), 0);
-    assert_eq!(bound(), 30);
+    assert_eq!(bound(), only(Kind::Memory).sequence);
 }
 
 #[test]
