@@ -1,6 +1,6 @@
 //! Parses and expands `allow("fn:pattern*", reason = "…", kind = event, up_to = "1 MiB")`.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::parse::ParseStream;
 use syn::{LitStr, Token, parenthesized};
@@ -9,7 +9,7 @@ use crate::paths::Paths;
 use crate::value::{self, Value, size};
 
 /// The prefixes that a pattern can have.
-const SORTS: [&str; 5] = ["at:", "fn:", "file:", "lib:", "fingerprint:"];
+const PREFIXES: [&str; 5] = ["at:", "fn:", "file:", "lib:", "fingerprint:"];
 
 const USAGE: &str = "`allow(\"fn:optim::Adam::*\", reason = \"kept until the process ends\")`";
 
@@ -31,9 +31,7 @@ impl Allow {
         }
         let content;
         let parentheses = parenthesized!(content in input);
-        let pattern: LitStr = content.parse().map_err(|error| {
-            syn::Error::new(error.span(), format!("expected a pattern: {USAGE}"))
-        })?;
+        let pattern = value::literal(&content, &format!("expected a pattern: {USAGE}"))?;
         check(&pattern)?;
         let (mut reason, mut kind, mut up_to) = (None, None, None);
         let mut seen = Vec::new();
@@ -47,9 +45,7 @@ impl Allow {
             match key.to_string().as_str() {
                 "reason" => {
                     content.parse::<Token![=]>()?;
-                    reason = Some(content.parse::<LitStr>().map_err(|error| {
-                        syn::Error::new(error.span(), "the reason must be a string in quotes")
-                    })?);
+                    reason = Some(value::literal::<LitStr>(&content, value::NOT_QUOTED)?);
                 }
                 "kind" => {
                     content.parse::<Token![=]>()?;
@@ -100,7 +96,7 @@ impl Allow {
 
 fn check(pattern: &LitStr) -> syn::Result<()> {
     let text = pattern.value();
-    match SORTS.iter().find_map(|sort| text.strip_prefix(sort)) {
+    match PREFIXES.iter().find_map(|it| text.strip_prefix(it)) {
         Some(rest) if !rest.trim().is_empty() => Ok(()),
         Some(_) => Err(syn::Error::new(
             pattern.span(),
@@ -110,20 +106,19 @@ fn check(pattern: &LitStr) -> syn::Result<()> {
             pattern.span(),
             format!(
                 "a pattern must begin with one of {}, as in {USAGE}",
-                SORTS.join(", ")
+                PREFIXES.join(", ")
             ),
         )),
     }
 }
 
 /// Returns `StreamOrdered` for `stream_ordered`.
-fn variant(word: &Ident) -> Ident {
+fn variant(kind: &Ident) -> Ident {
     let mut variant = String::new();
-    for part in word.to_string().split('_') {
+    for part in kind.to_string().split('_') {
         let mut letters = part.chars();
         variant.extend(letters.next().map(|first| first.to_ascii_uppercase()));
         variant.push_str(letters.as_str());
     }
-    let span: Span = word.span();
-    Ident::new(&variant, span)
+    Ident::new(&variant, kind.span())
 }

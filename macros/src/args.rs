@@ -113,10 +113,6 @@ impl Args {
         }
     }
 
-    pub(crate) fn has(&self, option: &str) -> bool {
-        self.value(option).is_some()
-    }
-
     /// Returns the value of this option, if it is set.
     pub(crate) fn value(&self, option: &str) -> Option<&Value> {
         let mut options = self.options.iter();
@@ -132,7 +128,7 @@ impl Args {
         };
         if name == ALLOW {
             self.allow.push(Allow::parse(&name, input)?);
-            return behind(&name, input);
+            return check_end(&name, input);
         }
         value::once(&name, seen)?;
         if name == LIBRARY {
@@ -148,7 +144,7 @@ impl Args {
         } else {
             return Err(unknown(&name));
         }
-        behind(&name, input)
+        check_end(&name, input)
     }
 
     /// Expands to the fields of the library's `Options` that the attribute sets.
@@ -170,8 +166,8 @@ impl Args {
     }
 }
 
-/// Checks that an argument ends where it should.
-fn behind(name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
+/// Checks that nothing but a comma follows an argument.
+fn check_end(name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
     if value::is_alone(input) {
         return Ok(());
     }

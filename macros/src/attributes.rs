@@ -4,17 +4,16 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{Attribute, Meta};
 
-/// Attributes that the compiler reads and that no macro expands. If one is missing here, the only
-/// cost is a second round of expansion. `cfg` and `cfg_attr` are missing on purpose, because their
-/// expansion is known in the next round.
-const INERT: [&str; 20] = [
+/// Attributes that the compiler reads itself, without expanding a macro. If one is missing here, the
+/// only cost is a second round of expansion. `cfg` and `cfg_attr` are missing on purpose, because
+/// their expansion is known in the next round.
+const INERT: [&str; 19] = [
     "allow",
     "automatically_derived",
     "cold",
     "coverage",
     "deny",
     "deprecated",
-    "diagnostic",
     "doc",
     "expect",
     "forbid",
@@ -33,7 +32,7 @@ const INERT: [&str; 20] = [
 /// Tools whose attributes are inert.
 const TOOLS: [&str; 4] = ["clippy", "diagnostic", "miri", "rustfmt"];
 
-/// Whether this attribute is not a macro.
+/// Whether this attribute is known not to be a macro.
 pub(crate) fn is_inert(attribute: &Attribute) -> bool {
     let name = name(attribute);
     match name.split_once("::") {
@@ -67,10 +66,10 @@ pub(crate) fn is_plain_test(attribute: &Attribute) -> bool {
     name == "test" || in_prelude("core") || in_prelude("std")
 }
 
-/// Whether this attribute makes a test that libtest knows.
+/// Whether this attribute registers a test with libtest.
 ///
-/// If an attribute is missing here, we add a second test, which then fails with a message that
-/// names the remedy.
+/// If an attribute is missing here, the expansion adds a second test, which fails with a message
+/// that names the remedy.
 pub(crate) fn makes_test(attribute: &Attribute) -> bool {
     const NAMES: [&str; 6] = [
         "gtest",
@@ -81,7 +80,7 @@ pub(crate) fn makes_test(attribute: &Attribute) -> bool {
         "test_matrix",
     ];
     let name = last(attribute);
-    // `traced_test` needs another attribute that makes the test.
+    // `traced_test` registers no test: it needs another attribute that does.
     NAMES.contains(&name.as_str()) || name.ends_with("_test") && name != "traced_test"
 }
 
@@ -95,7 +94,7 @@ pub(crate) fn is_of_libtest(attribute: &Attribute) -> bool {
     is_plain_test(attribute) || ["ignore", "should_panic"].contains(&name(attribute).as_str())
 }
 
-/// Whether this attribute concerns a test's name and place in the module, not its code.
+/// Whether this attribute concerns a test as an item of its module, not its code.
 pub(crate) fn is_of_name(attribute: &Attribute) -> bool {
     ["deprecated", "doc", "ignore", "must_use", "should_panic"].contains(&name(attribute).as_str())
 }

@@ -55,9 +55,9 @@ fn is_on(name: &str, value: &Value, unknown: bool) -> bool {
     match value {
         Value::Flag(on) => *on,
         Value::Number(tokens) if name == "rounds" => {
-            value::literal(tokens).map_or(unknown, |rounds| rounds > 1)
+            value::written_out(tokens).map_or(unknown, |rounds| rounds > 1)
         }
-        Value::Number(tokens) => value::literal(tokens).map_or(unknown, |number| number > 0),
+        Value::Number(tokens) => value::written_out(tokens).map_or(unknown, |number| number > 0),
         _ => true,
     }
 }

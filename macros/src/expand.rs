@@ -69,13 +69,11 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     let paths = Paths::new(args.library.as_ref());
     // If the attribute that makes the test was above this one, libtest has read `#[should_panic]`.
     let is_made = requeued.has_test && !function.attrs.iter().any(attributes::is_plain_test);
-    let should_panic = match is_made {
-        true => ShouldPanic::take_after_libtest(&mut function.attrs)?,
-        // rstest applies the attribute only to the case that follows it.
-        false if function.attrs.iter().any(attributes::is_case) => None,
-        false => ShouldPanic::take(&mut function.attrs)?,
-    };
-    requeued.should_panic = should_panic.or(requeued.should_panic);
+    // rstest applies `#[should_panic]` only to the case that follows it.
+    if is_made || !function.attrs.iter().any(attributes::is_case) {
+        let found = ShouldPanic::take(&mut function.attrs, is_made)?;
+        requeued.should_panic = found.or(requeued.should_panic);
+    }
     requeued.has_test |= function.attrs.iter().any(attributes::makes_test);
     let is_finished = input::check(&function).is_ok();
     if let Some(again) = requeued.behind_others(&tokens, &function, is_finished, &paths) {
@@ -106,14 +104,15 @@ fn checked(
     paths: &Paths,
     function: ItemFn,
 ) -> TokenStream {
-    let case = case_name(&function);
+    let name = &function.sig.ident;
+    let case = format_ident!("__gpu_leak_check_{}", name, span = Span::call_site());
     let (test, run, path, only_in_tests, register);
     if is_program {
         let program = paths.private("program");
         (run, path) = (paths.private("run_program"), quote!(#program!()));
         (test, only_in_tests, register) = Default::default();
     } else {
-        let name = printed(&function.sig.ident);
+        let name = printed(name);
         let (of_module, submit) = (paths.private("path"), paths.private("submit"));
         (run, path) = (paths.private("run"), quote!(#of_module!(#name)));
         test = test_attribute(requeued, &function);
@@ -139,14 +138,6 @@ fn checked(
             #value
         };
     }
-}
-
-fn case_name(function: &ItemFn) -> Ident {
-    format_ident!(
-        "__gpu_leak_check_{}",
-        function.sig.ident.unraw(),
-        span = Span::call_site()
-    )
 }
 
 /// Returns the attribute that makes the wrapper a test.
@@ -214,7 +205,7 @@ fn new_case(path: &TokenStream, paths: &Paths, function: &ItemFn) -> TokenStream
     // A report gives the line of the function, as libtest does, not the line of the attribute.
     let origin = paths.private("origin");
     let place = paths::line_and_column(name.span());
-    // A return type that cannot be a test's outcome is an error at that type.
+    // The span makes the compiler report a return type that cannot be a test's outcome at that type.
     let at = match &function.sig.output {
         ReturnType::Default => Span::call_site(),
         ReturnType::Type(_, output) => Span::call_site().located_at(output.span()),

@@ -52,58 +52,55 @@ pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
     ))
 }
 
-/// Checks that the function is just a body to run. Anything that the attribute of a runtime or of a
-/// fixture would remove must be gone.
+/// Checks that the function can be called as it is. Anything that the attribute of a runtime or of a
+/// fixture removes must be gone.
 pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
+    fn tokens(part: &impl ToTokens) -> TokenStream {
+        part.to_token_stream()
+    }
+
     let signature = &function.sig;
-    let refuse =
-        |at: &dyn ToTokens, why: &str| Err(syn::Error::new_spanned(at.to_token_stream(), why));
-    if let Some(receiver) = signature.receiver() {
-        return refuse(
-            &receiver,
+    let safety = &signature.safety;
+    let mut parameters = signature.generics.params.iter();
+    let problems = [
+        (
+            signature.receiver().map(tokens),
             "a method cannot be a test: move it out of its impl block and remove `self`",
-        );
-    }
-    if let Some(constness) = &signature.constness {
-        return refuse(
-            constness,
+        ),
+        (
+            signature.constness.as_ref().map(tokens),
             "a `const fn` cannot be a checked test: remove `const`",
-        );
-    }
-    if let Safety::Unsafe(unsafety) = &signature.safety {
-        return refuse(
-            unsafety,
+        ),
+        (
+            matches!(safety, Safety::Unsafe(_)).then(|| tokens(safety)),
             "an `unsafe fn` cannot be a test: remove `unsafe` here and write an unsafe block \
              inside",
-        );
-    }
-    if let Some(abi) = &signature.abi {
-        return refuse(abi, "a test must use the Rust ABI: remove `extern`");
-    }
-    let parameter = signature
-        .generics
-        .params
-        .iter()
-        .find(|parameter| !matches!(parameter, GenericParam::Lifetime(_)));
-    if let Some(parameter) = parameter {
-        return refuse(
-            parameter,
+        ),
+        (
+            signature.abi.as_ref().map(tokens),
+            "a test must use the Rust ABI: remove `extern`",
+        ),
+        (
+            parameters
+                .find(|it| !matches!(it, GenericParam::Lifetime(_)))
+                .map(tokens),
             "a test cannot be generic: call the generic function from a test for each type",
-        );
-    }
-    if let Some(asyncness) = &signature.asyncness {
-        return refuse(
-            asyncness,
+        ),
+        (
+            signature.asyncness.as_ref().map(tokens),
             "an async test needs a runtime: add the runtime's attribute, such as `#[tokio::test]`",
-        );
+        ),
+        (
+            (!signature.inputs.is_empty()).then(|| tokens(&signature.inputs)),
+            "a test can take arguments only if an attribute such as `#[rstest]` supplies them: add \
+             that attribute",
+        ),
+    ];
+    let mut problems = problems.into_iter();
+    match problems.find_map(|(tokens, why)| Some((tokens?, why))) {
+        Some((tokens, why)) => Err(syn::Error::new_spanned(tokens, why)),
+        None => Ok(()),
     }
-    if !signature.inputs.is_empty() {
-        return refuse(
-            &signature.inputs,
-            "a test can take arguments only if an attribute such as `#[rstest]` supplies them: add that attribute",
-        );
-    }
-    Ok(())
 }
 
 /// Checks that a function is valid as a test.
@@ -136,7 +133,9 @@ pub(crate) fn check_program(
     requeued: &Requeued,
 ) -> syn::Result<()> {
     let of_tests = ["isolate", "parallel"];
-    let name = of_tests.into_iter().find(|option| args.has(option));
+    let name = of_tests
+        .into_iter()
+        .find(|option| args.value(option).is_some());
     if let Some(name) = name {
         return Err(syn::Error::new(
             function.sig.ident.span(),

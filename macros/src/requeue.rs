@@ -7,7 +7,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Ident, ItemFn, LitStr, Token, parenthesized};
+use syn::{Attribute, Ident, ItemFn, LitBool, LitStr, Token, parenthesized};
 
 use crate::attributes;
 use crate::paths::Paths;
@@ -21,7 +21,7 @@ pub(crate) struct Requeued {
     pub(crate) inherited: Option<TokenStream>,
     /// Whether an attribute that makes a test was seen. It may already have been expanded.
     pub(crate) has_test: bool,
-    /// `#[should_panic]`, removed before another attribute could act on it.
+    /// `#[should_panic]`, which was removed before another attribute could act on it.
     pub(crate) should_panic: Option<ShouldPanic>,
     /// The attributes behind which this one has moved already. If only these are left, they are not
     /// macros.
@@ -79,7 +79,10 @@ impl Requeued {
             } else if fact == "test" {
                 self.has_test = true;
             } else if fact == "panics" {
-                self.should_panic = Some(ShouldPanic::of(value.parse()?));
+                self.should_panic = Some(ShouldPanic {
+                    expected: value.parse()?,
+                    by_libtest: value.parse::<LitBool>()?.value,
+                });
             } else {
                 let names = Punctuated::<LitStr, Token![,]>::parse_terminated(&value)?;
                 self.behind = names.iter().map(LitStr::value).collect();
@@ -94,8 +97,11 @@ impl Requeued {
         let inherited = self.inherited.iter();
         let test = self.has_test.then(|| quote!(test()));
         let panics = self.should_panic.as_ref().map(|should_panic| {
-            let expected = &should_panic.expected;
-            quote!(panics(#expected))
+            let ShouldPanic {
+                expected,
+                by_libtest,
+            } = should_panic;
+            quote!(panics(#expected #by_libtest))
         });
         let behind = &self.behind;
         quote!(#name(#(inherited(#inherited))* #test #panics behind(#(#behind),*)),)

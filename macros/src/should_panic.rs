@@ -3,11 +3,10 @@
 //! the attribute already, and the wrapper must satisfy libtest as well.
 
 use proc_macro2::TokenStream;
-use quote::quote;
-use syn::{Attribute, LitStr, Meta, MetaNameValue};
+use quote::{ToTokens, quote};
+use syn::{Attribute, Expr, LitStr, Meta, MetaNameValue};
 
 use crate::paths::Paths;
-use crate::value;
 
 /// The argument of `#[should_panic]`.
 #[derive(Clone)]
@@ -21,47 +20,18 @@ pub(crate) struct ShouldPanic {
 impl ShouldPanic {
     /// Removes the attribute, if there is one. If there are several, the first one counts, as for
     /// libtest. The macro `test_case` writes two.
-    pub(crate) fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Self>> {
+    pub(crate) fn take(
+        attributes: &mut Vec<Attribute>,
+        by_libtest: bool,
+    ) -> syn::Result<Option<Self>> {
         let found: Vec<_> = attributes
             .extract_if(.., |attribute| attribute.path().is_ident("should_panic"))
             .collect();
-        found.first().map(Self::read).transpose()
-    }
-
-    /// Like [`Self::take`], for a test in which libtest has read the attribute.
-    pub(crate) fn take_after_libtest(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Self>> {
-        let found = Self::take(attributes)?;
-        Ok(found.map(|it| Self {
-            by_libtest: true,
-            ..it
-        }))
-    }
-
-    fn read(attribute: &Attribute) -> syn::Result<Self> {
-        let expected = match &attribute.meta {
-            Meta::Path(_) => return Ok(Self::of(None)),
-            Meta::NameValue(pair) => value::text(&pair.value),
-            Meta::List(list) => list
-                .parse_args::<MetaNameValue>()
-                .ok()
-                .filter(|pair| pair.path.is_ident("expected"))
-                .and_then(|pair| value::text(&pair.value)),
-        };
-        match expected {
-            Some(text) => Ok(Self::of(Some(text))),
-            None => Err(syn::Error::new_spanned(
-                attribute,
-                "unknown form: write `#[should_panic]` or `#[should_panic(expected = \"message\")]`",
-            )),
-        }
-    }
-
-    /// Returns an attribute with this argument that libtest has not read.
-    pub(crate) fn of(expected: Option<LitStr>) -> Self {
-        Self {
+        let expected = found.first().map(expected).transpose()?;
+        Ok(expected.map(|expected| Self {
             expected,
-            by_libtest: false,
-        }
+            by_libtest,
+        }))
     }
 
     /// Expands to the library's `ShouldPanic`.
@@ -71,4 +41,28 @@ impl ShouldPanic {
         let by_libtest = self.by_libtest;
         quote!(#should_panic { expected: #expected, by_libtest: #by_libtest })
     }
+}
+
+/// Returns the text that the attribute expects in the panic message; `None` if it expects any panic.
+fn expected(attribute: &Attribute) -> syn::Result<Option<LitStr>> {
+    let expected = match &attribute.meta {
+        Meta::Path(_) => return Ok(None),
+        Meta::NameValue(pair) => text(&pair.value),
+        Meta::List(list) => list
+            .parse_args::<MetaNameValue>()
+            .ok()
+            .filter(|pair| pair.path.is_ident("expected"))
+            .and_then(|pair| text(&pair.value)),
+    };
+    expected.map(Some).ok_or_else(|| {
+        syn::Error::new_spanned(
+            attribute,
+            "unknown form: write `#[should_panic]` or `#[should_panic(expected = \"message\")]`",
+        )
+    })
+}
+
+/// Returns a string in quotes; `None` for any other expression.
+fn text(value: &Expr) -> Option<LitStr> {
+    syn::parse2(value.to_token_stream()).ok()
 }

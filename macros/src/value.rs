@@ -3,11 +3,14 @@
 use gpu_leak_check_options::units;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
-use syn::parse::ParseStream;
+use syn::parse::{Parse, ParseStream};
 use syn::{Expr, ExprLit, Lit, LitBool, LitInt, LitStr, Path, Token, parenthesized};
 
 use crate::paths::Paths;
 
+pub(crate) const NOT_QUOTED: &str = "the reason must be a string in quotes";
+
+/// The value of an option.
 pub(crate) enum Value {
     /// An expression: a number of bytes, or a count.
     Number(TokenStream),
@@ -15,18 +18,10 @@ pub(crate) enum Value {
     Text(LitStr),
     /// `true` or `false`.
     Flag(bool),
-    /// A variant of `OnLeak`.
-    OnLeak(&'static str),
-    Milliseconds(u64),
+    /// A name that the library provides for expansions, and the tokens that follow the name.
+    Private(&'static str, TokenStream),
     /// `expect(count = 2, bytes = "1 MiB")`: the fields of `Expect`.
     Expect(Vec<(&'static str, TokenStream)>),
-    /// `unchecked_if(condition, "reason")`.
-    UncheckedIf {
-        /// Evaluated before the body.
-        condition: Box<Expr>,
-        /// Shown in the run's summary.
-        reason: LitStr,
-    },
 }
 
 impl Value {
@@ -36,14 +31,9 @@ impl Value {
             Self::Number(number) => number.clone(),
             Self::Text(text) => text.to_token_stream(),
             Self::Flag(flag) => flag.to_token_stream(),
-            Self::OnLeak(variant) => {
-                let on_leak = paths.private("OnLeak");
-                let variant = Ident::new(variant, Span::call_site());
-                quote!(#on_leak::#variant)
-            }
-            Self::Milliseconds(milliseconds) => {
-                let duration = paths.private("Duration");
-                quote!(#duration::from_millis(#milliseconds))
+            Self::Private(name, rest) => {
+                let name = paths.private(name);
+                quote!(#name #rest)
             }
             Self::Expect(fields) => {
                 let expect = paths.private("Expect");
@@ -55,18 +45,11 @@ impl Value {
                 });
                 quote!(#expect { #(#fields),* })
             }
-            Self::UncheckedIf { condition, reason } => {
-                let unchecked_if = paths.private("UncheckedIf");
-                quote!(#unchecked_if { condition: || #condition, reason: #reason })
-            }
         }
     }
 }
 
-/// Adds `name` to the names that are `seen`.
-///
-/// # Errors
-/// An error at `name` if it is among them already.
+/// Adds `name` to `seen`. Returns an error at `name` if it is already there.
 pub(crate) fn once(name: &Ident, seen: &mut Vec<Ident>) -> syn::Result<()> {
     if seen.contains(name) {
         let what = format!("`{name}` is set twice: remove one");
@@ -113,13 +96,9 @@ fn unit_after(number: &LitInt, input: ParseStream<'_>) -> Option<String> {
 
 /// Parses `= true` or `= false`.
 pub(crate) fn flag(input: ParseStream<'_>) -> syn::Result<Value> {
-    match assigned(input)? {
-        Expr::Lit(ExprLit {
-            lit: Lit::Bool(LitBool { value, .. }),
-            ..
-        }) => Ok(Value::Flag(value)),
-        other => Err(syn::Error::new_spanned(other, "expected `true` or `false`")),
-    }
+    input.parse::<Token![=]>()?;
+    let flag: LitBool = literal(input, "expected `true` or `false`")?;
+    Ok(Value::Flag(flag.value))
 }
 
 /// Like [`flag`], but the name alone means `true`.
@@ -151,7 +130,7 @@ pub(crate) fn runs(input: ParseStream<'_>) -> syn::Result<Value> {
 pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = number(input)?;
     if let Value::Number(tokens) = &value
-        && let Some(number) = literal(tokens).and_then(|number| u32::try_from(number).ok())
+        && let Some(number) = written_out(tokens).and_then(|number| u32::try_from(number).ok())
         && let Err(mistake) = gpu_leak_check_options::rounds(number)
     {
         return Err(syn::Error::new_spanned(tokens, mistake));
@@ -160,7 +139,7 @@ pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
 }
 
 /// Returns the value of a number that is written out, such as `5` or `5u32`.
-pub(crate) fn literal(tokens: &TokenStream) -> Option<u64> {
+pub(crate) fn written_out(tokens: &TokenStream) -> Option<u64> {
     let number: LitInt = syn::parse2(tokens.clone()).ok()?;
     number.base10_parse().ok()
 }
@@ -209,15 +188,14 @@ pub(crate) fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
 
 /// Parses the value of `on_leak`, in quotes.
 pub(crate) fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
-    let text = quoted(input, "expected \"fail\" or \"warn\"")?;
-    match text.value().as_str() {
-        "fail" => Ok(Value::OnLeak("Fail")),
-        "warn" => Ok(Value::OnLeak("Warn")),
-        _ => Err(syn::Error::new(
-            text.span(),
-            "expected \"fail\" or \"warn\"",
-        )),
-    }
+    let expected = "expected \"fail\" or \"warn\"";
+    let text = quoted(input, expected)?;
+    let variant = match text.value().as_str() {
+        "fail" => quote!(::Fail),
+        "warn" => quote!(::Warn),
+        _ => return Err(syn::Error::new(text.span(), expected)),
+    };
+    Ok(Value::Private("OnLeak", variant))
 }
 
 /// Parses a duration, in quotes.
@@ -227,7 +205,10 @@ pub(crate) fn duration(input: ParseStream<'_>) -> syn::Result<Value> {
         "a duration must be quoted and have a unit, for example \"250ms\"",
     )?;
     match units::milliseconds(&text.value()) {
-        Ok(milliseconds) => Ok(Value::Milliseconds(milliseconds)),
+        Ok(milliseconds) => {
+            let rest = quote!(::from_millis(#milliseconds));
+            Ok(Value::Private("Duration", rest))
+        }
         Err(mistake) => Err(syn::Error::new(text.span(), mistake)),
     }
 }
@@ -236,7 +217,7 @@ pub(crate) fn duration(input: ParseStream<'_>) -> syn::Result<Value> {
 pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
     let content;
     let parentheses = parenthesized!(content in input);
-    let condition = content.parse()?;
+    let condition: Expr = content.parse()?;
     let missing = || {
         syn::Error::new(
             parentheses.span.join(),
@@ -247,9 +228,7 @@ pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
     if content.is_empty() {
         return Err(missing());
     }
-    let reason: LitStr = content
-        .parse()
-        .map_err(|error| syn::Error::new(error.span(), "the reason must be a string in quotes"))?;
+    let reason: LitStr = literal(&content, NOT_QUOTED)?;
     if !gpu_leak_check_options::is_reason(&reason.value()) {
         return Err(syn::Error::new(
             reason.span(),
@@ -260,7 +239,8 @@ pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
     if !content.is_empty() {
         return Err(content.error("nothing may follow the reason"));
     }
-    Ok(Value::UncheckedIf { condition, reason })
+    let fields = quote!({ condition: || #condition, reason: #reason });
+    Ok(Value::Private("UncheckedIf", fields))
 }
 
 /// Parses the path of the library.
@@ -281,7 +261,7 @@ pub(crate) fn library(input: ParseStream<'_>) -> syn::Result<Path> {
     }
 }
 
-/// Whether nothing follows the name.
+/// Whether the argument ends here.
 pub(crate) fn is_alone(input: ParseStream<'_>) -> bool {
     input.is_empty() || input.peek(Token![,])
 }
@@ -294,17 +274,12 @@ fn assigned(input: ParseStream<'_>) -> syn::Result<Expr> {
 
 /// Like [`assigned`], for text in quotes; otherwise returns the error `mistake`.
 fn quoted(input: ParseStream<'_>, mistake: &str) -> syn::Result<LitStr> {
-    let value = assigned(input)?;
-    text(&value).ok_or_else(|| syn::Error::new_spanned(&value, mistake))
+    input.parse::<Token![=]>()?;
+    literal(input, mistake)
 }
 
-/// Returns a string in quotes, or `None` for another expression.
-pub(crate) fn text(value: &Expr) -> Option<LitStr> {
-    match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => Some(text.clone()),
-        _ => None,
-    }
+/// Parses a literal; otherwise returns the error `mistake`.
+pub(crate) fn literal<T: Parse>(input: ParseStream<'_>, mistake: &str) -> syn::Result<T> {
+    let literal = input.parse();
+    literal.map_err(|error: syn::Error| syn::Error::new(error.span(), mistake))
 }

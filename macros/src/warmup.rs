@@ -41,11 +41,7 @@ fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
         ));
     }
     let name = &function.sig.ident;
-    let static_ = format_ident!(
-        "__gpu_leak_check_warmup_{}",
-        name.unraw(),
-        span = Span::call_site()
-    );
+    let static_ = format_ident!("__gpu_leak_check_warmup_{}", name, span = Span::call_site());
     let printed = name.unraw().to_string();
     let paths = Paths::new(args.library.as_ref());
     let hook = paths.private("Warmup");

@@ -101,7 +101,7 @@ impl Note {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Place {
-    sort: u32,
+    kind: u32,
     number: u32,
     name: &'static str,
 }
@@ -114,8 +114,8 @@ impl Place {
     const IS_HOST: u32 = 2;
     const IS_NAMED: u32 = 3;
 
-    const fn new(sort: u32, number: u32, name: &'static str) -> Self {
-        Self { sort, number, name }
+    const fn new(kind: u32, number: u32, name: &'static str) -> Self {
+        Self { kind, number, name }
     }
 
     /// Returns the CUDA device with this ordinal.
@@ -140,13 +140,13 @@ impl Place {
     /// Returns the ordinal, if this is a CUDA device.
     #[must_use]
     pub fn cuda_ordinal(self) -> Option<usize> {
-        (self.sort == Self::IS_CUDA).then_some(self.number as usize)
+        (self.kind == Self::IS_CUDA).then_some(self.number as usize)
     }
 
     /// Returns the name, if this is a device of another API.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
-        (self.sort == Self::IS_NAMED).then_some(self.name)
+        (self.kind == Self::IS_NAMED).then_some(self.name)
     }
 }
 

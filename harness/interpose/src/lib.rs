@@ -25,10 +25,11 @@
 //! `pthread_detach`, so that a report can say where a thread was detached.
 //!
 //! # The heap
+//!
 //! While a [watcher](watch_heap) is installed, the program's own calls to `malloc` and related
 //! functions are redirected. No symbol is defined for this.
 //!
-//! # Where
+//! # Platforms
 //!
 //! This crate works on Linux with a dynamic glibc, on x86-64 and `AArch64`. Nothing is built in for
 //! other targets, for a static C library, under a sanitizer or Miri, or with `RUSTFLAGS="--cfg

@@ -19,7 +19,7 @@ fn register() {
 }
 
 /// Returns the numbers of intercepted initialisations and allocations.
-fn heard() -> [u32; 2] {
+fn intercepted() -> [u32; 2] {
     [&table::INITS, &table::ALLOCATIONS].map(|count| count.load(Ordering::Relaxed))
 }
 
@@ -52,25 +52,25 @@ fn a_library_that_is_linked_to_the_driver_is_rebound_and_named() {
         let path = libraries.compile("linked.c", "liblinked.so", &options);
         let linked = Library::open(&path);
         assert_eq!(linked.call(c"allocates"), 102);
-        assert_eq!(heard(), [0, 0], "it went past us");
+        assert_eq!(intercepted(), [0, 0], "the calls bypassed us");
         let expected = [binding(&path, "cuInit"), binding(&path, "cuMemAlloc_v2")];
         assert_eq!(found(begin), expected);
         assert_eq!(linked.call(c"allocates"), 102);
         assert_eq!(linked.call(c"initialises"), 100);
-        assert_eq!(heard(), [1, 1]);
+        assert_eq!(intercepted(), [1, 1]);
         assert_eq!(
             found(begin),
             expected,
-            "the same for who began at the same time"
+            "the same for another check that began at that time"
         );
-        assert_eq!(found(bindings_past_us(begin).now), [], "and nothing later");
+        assert_eq!(found(bindings_past_us(begin).now), [], "nothing new since");
     });
 }
 
 #[test]
-fn a_function_that_was_not_called_yet_is_rebound_and_not_named() {
+fn a_function_that_has_not_been_called_is_rebound_and_not_named() {
     alone(
-        "a_function_that_was_not_called_yet_is_rebound_and_not_named",
+        "a_function_that_has_not_been_called_is_rebound_and_not_named",
         &[],
         || {
             let libraries = Libraries::new();
@@ -82,10 +82,10 @@ fn a_function_that_was_not_called_yet_is_rebound_and_not_named() {
             assert_eq!(
                 found(0),
                 [binding(&path, "cuInit")],
-                "of which it has the address"
+                "its data contains the address of this function"
             );
             assert_eq!(linked.call(c"allocates"), 102);
-            assert_eq!(heard(), [0, 1]);
+            assert_eq!(intercepted(), [0, 1]);
         },
     );
 }
@@ -105,7 +105,7 @@ fn a_library_that_is_loaded_again_is_rebound_again() {
                 let linked = Library::open(&path);
                 assert_eq!(found(begin).len(), 2);
                 assert_eq!(linked.call(c"allocates"), 102);
-                assert_eq!(heard(), [0, round]);
+                assert_eq!(intercepted(), [0, round]);
                 // SAFETY: the library was opened above.
                 unsafe { libc::dlclose(linked.0) };
             }
@@ -137,8 +137,8 @@ fn a_library_with_its_own_symbols_first_looks_up_through_us() {
 }
 
 #[test]
-fn a_library_with_a_driver_of_its_own_keeps_it() {
-    alone("a_library_with_a_driver_of_its_own_keeps_it", &[], || {
+fn a_library_with_its_own_driver_keeps_it() {
+    alone("a_library_with_its_own_driver_keeps_it", &[], || {
         let libraries = Libraries::new();
         register();
         let driver = Library::open(libraries.driver());
@@ -152,7 +152,7 @@ fn a_library_with_a_driver_of_its_own_keeps_it() {
         let missed = gpu_leak_interpose::missed_calls();
         assert_eq!(missed.len(), 1);
         assert_eq!(missed[0].name, "cuMemAlloc_v2");
-        assert_eq!(heard(), [0, 0]);
+        assert_eq!(intercepted(), [0, 0]);
     });
 }
 
@@ -184,7 +184,7 @@ fn other_namespaces_are_reported() {
 }
 
 #[test]
-fn all_calls_are_heard_under_an_auditor() {
+fn calls_are_intercepted_under_an_auditor() {
     let libraries = Libraries::new();
     let auditor = libraries.compile("auditor.c", "libauditor.so", &[]);
     let driver = libraries.driver();
@@ -195,7 +195,7 @@ fn all_calls_are_heard_under_an_auditor() {
         ("DRIVER", driver.as_os_str()),
         ("LINKED", linked.as_os_str()),
     ];
-    alone("all_calls_are_heard_under_an_auditor", &variables, || {
+    alone("calls_are_intercepted_under_an_auditor", &variables, || {
         register();
         let driver = Library::open(env::var_os("DRIVER").expect("a path"));
         // SAFETY: the library is open.
@@ -205,7 +205,7 @@ fn all_calls_are_heard_under_an_auditor() {
         let _ = bindings_past_us(0);
         assert_eq!(linked.call(c"allocates"), 102);
         assert_eq!(linked.call(c"initialises"), 100);
-        assert_eq!(heard(), [1, 1]);
+        assert_eq!(intercepted(), [1, 1]);
         let elsewhere = libraries_elsewhere().concat();
         assert!(elsewhere.is_empty() || elsewhere.contains("libauditor.so"));
     });
@@ -233,6 +233,6 @@ fn a_variable_with_the_name_of_a_function_is_left_alone() {
         let init = unsafe { std::mem::transmute::<*const (), table::Init>(driver.find(c"cuInit")) };
         // SAFETY: the function takes any number.
         assert_eq!(unsafe { init(0) }, 100);
-        assert_eq!(heard(), [1, 0]);
+        assert_eq!(intercepted(), [1, 0]);
     });
 }

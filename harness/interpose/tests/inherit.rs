@@ -93,7 +93,7 @@ fn scoped_threads_inherit() {
 }
 
 #[test]
-fn a_token_set_later_does_not_reach_threads_that_run() {
+fn a_token_set_later_does_not_reach_running_threads() {
     let (ask, asked) = mpsc::channel::<()>();
     let (answer, answered) = mpsc::channel();
     let running = with_token(14, || {

@@ -50,16 +50,16 @@ fn run(path: &Path, library: &Path, driver: &Path) -> String {
     text
 }
 
-const HEARD: &str = "EveryLookup\nshown true\ninit 100 alloc 102\n\
-                     heard 1 inits, 2 allocations; inherited 7\n";
-const WITHOUT: &str = "EveryLookup\nshown false\nheard 0 inits, 1 allocations; inherited 7\n";
+const INTERCEPTED: &str = "EveryLookup\nshown true\ninit 100 alloc 102\n\
+                     intercepted 1 inits, 2 allocations; inherited 7\n";
+const WITHOUT: &str = "EveryLookup\nshown false\nintercepted 0 inits, 1 allocations; inherited 7\n";
 /// The program's own calls go to its mock, and look-ups of another driver's functions are
 /// intercepted.
 const MOCK: &str = "EveryLookup\nshown false\ninit 300 alloc 302\n\
-                    heard 0 inits, 1 allocations; inherited 7\n";
+                    intercepted 0 inits, 1 allocations; inherited 7\n";
 
 #[test]
-fn all_calls_are_heard_with_every_linker_and_no_symbol_is_invented() {
+fn calls_are_intercepted_with_every_linker_and_no_symbol_is_added() {
     let libraries = Libraries::new();
     let driver = libraries.driver();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
@@ -90,7 +90,7 @@ fn all_calls_are_heard_with_every_linker_and_no_symbol_is_invented() {
             .windows(mark.len().max(1))
             .any(|it| it == mark.as_bytes());
         assert!(mark.is_empty() || is_marked, "{linker:?} was not used");
-        assert_eq!(run(&made, &looks_up, &driver), HEARD, "{linker:?}");
+        assert_eq!(run(&made, &looks_up, &driver), INTERCEPTED, "{linker:?}");
         let made = with(&[]).expect("a program");
         assert_eq!(run(&made, &looks_up, &driver), WITHOUT, "{linker:?}");
         let made = with(&["--cfg", "mock"]).expect("a program");
@@ -102,7 +102,7 @@ fn all_calls_are_heard_with_every_linker_and_no_symbol_is_invented() {
         "-Copt-level=3",
     ] {
         let made = linked(&libraries, &["--cfg", "linked", option]).expect("a program");
-        assert_eq!(run(&made, &looks_up, &driver), HEARD, "{option}");
+        assert_eq!(run(&made, &looks_up, &driver), INTERCEPTED, "{option}");
     }
     // All symbols that the program defines are exported, and no others.
     let made = linked(&libraries, &["-Clink-arg=-rdynamic"]).expect("a program");
@@ -113,11 +113,14 @@ fn all_calls_are_heard_with_every_linker_and_no_symbol_is_invented() {
     let made = linked(&libraries, &hidden).expect("a program");
     let text = run(&made, &looks_up, &driver);
     assert!(text.starts_with("ReboundOnly\nshown true\n"), "{text}");
-    assert!(text.contains("heard 1 inits, 1 allocations"), "{text}");
+    assert!(
+        text.contains("intercepted 1 inits, 1 allocations"),
+        "{text}"
+    );
 }
 
 #[test]
-fn build_scripts_procedural_macros_and_documentation_are_hosts() {
+fn build_scripts_procedural_macros_and_doctests_can_contain_this_crate() {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hosts");
     let output = Command::new(env!("CARGO"))
         .args(["test", "--quiet", "--manifest-path"])
@@ -133,7 +136,7 @@ fn build_scripts_procedural_macros_and_documentation_are_hosts() {
 
 #[test]
 #[ignore = "builds allocators written in C, and cudarc twice: two minutes"]
-fn all_calls_are_heard_with_other_allocators_and_with_cudarc() {
+fn calls_are_intercepted_with_other_allocators_and_with_cudarc() {
     let libraries = Libraries::new();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
     let driver = libraries.driver();
@@ -177,9 +180,9 @@ fn all_calls_are_heard_with_other_allocators_and_with_cudarc() {
             .output()
             .expect("cargo");
         let text = text(&output);
-        let heard = "heard 1 allocations; inherited 7\n";
+        let intercepted = "intercepted 1 allocations; inherited 7\n";
         assert!(
-            output.status.success() && text.ends_with(heard),
+            output.status.success() && text.ends_with(intercepted),
             "{feature}: {text}"
         );
     }

@@ -20,7 +20,7 @@ fn register() {
     );
 }
 
-fn heard(count: &AtomicU32) -> u32 {
+fn intercepted(count: &AtomicU32) -> u32 {
     count.load(Ordering::Relaxed)
 }
 
@@ -43,9 +43,9 @@ fn missed() -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_function_of_a_table_is_answered_by_its_wrapper() {
+fn a_look_up_of_a_watched_function_returns_its_wrapper() {
     alone(
-        "a_function_of_a_table_is_answered_by_its_wrapper",
+        "a_look_up_of_a_watched_function_returns_its_wrapper",
         &[],
         || {
             let libraries = Libraries::new();
@@ -57,8 +57,8 @@ fn a_function_of_a_table_is_answered_by_its_wrapper() {
             assert_eq!(init(driver.find(c"cuInit")), 100);
             assert_eq!(driver.call(c"cuKnown"), 105);
             let counts = [&table::ALLOCATIONS, &table::OLD_ALLOCATIONS, &table::INITS];
-            assert_eq!(counts.map(heard), [2, 1, 1]);
-            assert_eq!(heard(&table::LOOKUPS), 5);
+            assert_eq!(counts.map(intercepted), [2, 1, 1]);
+            assert_eq!(intercepted(&table::LOOKUPS), 5);
             // The library stays loaded even if it is closed, because wrappers call it.
             let found = driver.find(c"cuInit");
             // SAFETY: the library was opened above.
@@ -70,8 +70,8 @@ fn a_function_of_a_table_is_answered_by_its_wrapper() {
 }
 
 #[test]
-fn the_harness_own_look_ups_are_not_heard() {
-    alone("the_harness_own_look_ups_are_not_heard", &[], || {
+fn look_ups_by_the_harness_are_not_intercepted() {
+    alone("look_ups_by_the_harness_are_not_intercepted", &[], || {
         let libraries = Libraries::new();
         register();
         let driver = Library::open(libraries.driver());
@@ -79,7 +79,7 @@ fn the_harness_own_look_ups_are_not_heard() {
         let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuInit") };
         assert_eq!(init(real), 100);
         assert_ne!(driver.find(c"cuInit"), real);
-        assert_eq!(heard(&table::INITS), 0);
+        assert_eq!(intercepted(&table::INITS), 0);
     });
 }
 
@@ -116,7 +116,7 @@ fn a_look_up_of_the_next_definition_finds_it() {
         register();
         assert_eq!(answers(), before);
         assert_eq!(before, [1, 2, 100]);
-        assert_eq!(heard(&table::INITS), 0);
+        assert_eq!(intercepted(&table::INITS), 0);
         // The default one of two versions is found by its name, and the other by its version.
         assert_eq!(first.call(c"versioned"), 20);
         // SAFETY: the library is open, and both names are C strings.
@@ -135,15 +135,15 @@ fn a_library_finds_what_was_loaded_with_it() {
         let linked = Library::open(libraries.compile("linked.c", "liblinked.so", &["-ldriver"]));
         assert_eq!(look_up(libc::RTLD_DEFAULT, c"cuInit"), ptr::null());
         assert_eq!(init(linked.asks(c"finds", c"cuInit")), 100);
-        assert_eq!(heard(&table::INITS), 1);
+        assert_eq!(intercepted(&table::INITS), 1);
         assert_eq!(linked.asks(c"finds", c"cuNothing"), ptr::null());
     });
 }
 
 #[test]
-fn a_call_of_a_variant_that_no_table_has_is_counted() {
+fn calls_to_a_variant_that_is_in_no_table_are_counted() {
     alone(
-        "a_call_of_a_variant_that_no_table_has_is_counted",
+        "calls_to_a_variant_that_is_in_no_table_are_counted",
         &[],
         || {
             let libraries = Libraries::new();
@@ -165,8 +165,8 @@ fn a_call_of_a_variant_that_no_table_has_is_counted() {
 }
 
 #[test]
-fn all_arguments_arrive_behind_a_thunk() {
-    alone("all_arguments_arrive_behind_a_thunk", &[], || {
+fn a_thunk_passes_on_all_arguments() {
+    alone("a_thunk_passes_on_all_arguments", &[], || {
         let libraries = Libraries::new();
         register();
         let driver = Library::open(libraries.driver());
@@ -178,8 +178,8 @@ fn all_arguments_arrive_behind_a_thunk() {
 }
 
 #[test]
-fn the_functions_of_a_second_driver_are_counted() {
-    alone("the_functions_of_a_second_driver_are_counted", &[], || {
+fn calls_to_a_second_driver_are_counted() {
+    alone("calls_to_a_second_driver_are_counted", &[], || {
         let libraries = Libraries::new();
         register();
         let first = Library::open(libraries.driver());
@@ -188,10 +188,10 @@ fn the_functions_of_a_second_driver_are_counted() {
         assert_eq!(allocate(first.find(c"cuMemAlloc_v2")), 102);
         assert_eq!(allocate(second.find(c"cuMemAlloc_v2")), 202);
         assert_eq!(allocate(first.find(c"cuMemAlloc_v2")), 102);
-        assert_eq!(heard(&table::ALLOCATIONS), 2);
+        assert_eq!(intercepted(&table::ALLOCATIONS), 2);
         assert_eq!(missed(), [("cuMemAlloc_v2".to_owned(), 1)]);
         assert_eq!(init(second.find(c"cuInit")), 200, "its slot was empty");
-        assert_eq!(heard(&table::INITS), 1);
+        assert_eq!(intercepted(&table::INITS), 1);
     });
 }
 
@@ -208,8 +208,8 @@ fn proc_address(function: *const (), name: &CStr, version: c_int) -> *const () {
 }
 
 #[test]
-fn an_address_is_answered_by_the_wrapper_of_its_variant() {
-    let test = "an_address_is_answered_by_the_wrapper_of_its_variant";
+fn an_address_is_replaced_by_the_wrapper_of_its_variant() {
+    let test = "an_address_is_replaced_by_the_wrapper_of_its_variant";
     alone(test, &[], || {
         let libraries = Libraries::new();
         register();
@@ -219,7 +219,7 @@ fn an_address_is_answered_by_the_wrapper_of_its_variant() {
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 3020)), 102);
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 2000)), 101);
         let counts = [&table::ALLOCATIONS, &table::OLD_ALLOCATIONS];
-        assert_eq!(counts.map(heard), [1, 1]);
+        assert_eq!(counts.map(intercepted), [1, 1]);
         assert_eq!(missed(), []);
         // This function is exported under a name that is not in a table.
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 9000)), 109);
@@ -240,16 +240,16 @@ fn an_unexported_variant_is_the_one_that_the_harness_names() {
         let driver = Library::open(libraries.driver());
         let get = driver.find(c"cuGetProcAddress");
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 5000)), 103);
-        assert_eq!(heard(&table::ALLOCATIONS), 1);
+        assert_eq!(intercepted(&table::ALLOCATIONS), 1);
         // That wrapper now calls this function and no other.
         assert_eq!(allocate(driver.find(c"cuMemAlloc_v2")), 102);
-        assert_eq!(heard(&table::ALLOCATIONS), 1);
+        assert_eq!(intercepted(&table::ALLOCATIONS), 1);
         assert_eq!(missed(), [("cuMemAlloc_v2".to_owned(), 1)]);
     });
 }
 
 #[test]
-fn constructors_destructors_and_children_are_heard() {
+fn calls_in_constructors_destructors_and_children_are_intercepted() {
     let libraries = Libraries::new();
     let driver = libraries.driver();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
@@ -257,18 +257,18 @@ fn constructors_destructors_and_children_are_heard() {
         ("DRIVER", driver.as_os_str()),
         ("LOOKS_UP", looks_up.as_os_str()),
     ];
-    let test = "constructors_destructors_and_children_are_heard";
+    let test = "calls_in_constructors_destructors_and_children_are_intercepted";
     alone(test, &variables, || {
         register();
         let library = Library::open(std::env::var_os("LOOKS_UP").expect("a path"));
-        assert_eq!(heard(&table::ALLOCATIONS), 1, "by its constructor");
+        assert_eq!(intercepted(&table::ALLOCATIONS), 1, "by its constructor");
         // SAFETY: the child only calls the library and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let result = library.call(c"allocates");
-            let heard = heard(&table::ALLOCATIONS);
+            let intercepted = intercepted(&table::ALLOCATIONS);
             // SAFETY: the call ends the child without running destructors.
-            unsafe { libc::_exit(i32::from(result != 102 || heard != 2)) };
+            unsafe { libc::_exit(i32::from(result != 102 || intercepted != 2)) };
         }
         let mut status = -1;
         // SAFETY: `child` is a child of this process, and `status` is writable.
@@ -276,12 +276,12 @@ fn constructors_destructors_and_children_are_heard() {
         assert_eq!(status, 0);
         // SAFETY: the library was opened above.
         unsafe { libc::dlclose(library.0) };
-        assert_eq!(heard(&table::ALLOCATIONS), 2, "by its destructor");
+        assert_eq!(intercepted(&table::ALLOCATIONS), 2, "by its destructor");
     });
 }
 
 #[test]
-fn a_table_that_comes_later_hears_what_was_handed_out_before() {
+fn a_later_table_intercepts_calls_through_earlier_pointers() {
     static LATER: AtomicU32 = AtomicU32::new(0);
     static SLOT: Slot = Slot::empty();
     unsafe extern "C" fn alloc(address: *mut u64, bytes: u64) -> c_int {
@@ -297,7 +297,7 @@ fn a_table_that_comes_later_hears_what_was_handed_out_before() {
     static TABLE: Registration = Registration::new(&FUNCTIONS, None);
 
     alone(
-        "a_table_that_comes_later_hears_what_was_handed_out_before",
+        "a_later_table_intercepts_calls_through_earlier_pointers",
         &[],
         || {
             let libraries = Libraries::new();
@@ -309,7 +309,7 @@ fn a_table_that_comes_later_hears_what_was_handed_out_before() {
             assert_eq!(allocate(before), 102);
             assert_eq!(driver.find(c"cuMemAlloc_v2"), before);
             assert_eq!(allocate(before), 102);
-            assert_eq!([&table::ALLOCATIONS, &LATER].map(heard), [3, 2]);
+            assert_eq!([&table::ALLOCATIONS, &LATER].map(intercepted), [3, 2]);
             assert_eq!(missed(), []);
         },
     );

@@ -25,7 +25,7 @@ fn under_the_shim(program_path: &Path, arguments: &[&Path]) -> String {
 }
 
 #[test]
-fn a_program_that_is_linked_to_the_driver_is_heard_and_so_is_what_it_loads() {
+fn calls_of_a_linked_program_and_of_its_libraries_are_intercepted() {
     let libraries = Libraries::new();
     libraries.driver();
     let linked = ["-ldriver", "-DCONSTRUCTOR", "-Wl,-z,now"];
@@ -108,7 +108,7 @@ fn a_library_that_loads_the_driver_in_its_own_functions_reaches_them() {
 }
 
 #[test]
-fn all_arguments_arrive_behind_a_trampoline() {
+fn a_trampoline_passes_on_all_arguments() {
     let shim = built("interpose_shim");
     let libraries = Libraries::new();
     let driver = libraries.driver();
@@ -116,28 +116,24 @@ fn all_arguments_arrive_behind_a_trampoline() {
         ("LD_PRELOAD", shim.as_os_str()),
         ("DRIVER", driver.as_os_str()),
     ];
-    alone(
-        "all_arguments_arrive_behind_a_trampoline",
-        &variables,
-        || {
-            Library::open_with(
-                std::env::var_os("DRIVER").expect("a path"),
-                libc::RTLD_NOW | libc::RTLD_GLOBAL,
-            );
-            let shim = Library::open(built("interpose_shim"));
-            for _ in 0..2 {
-                // SAFETY: the library is open.
-                let trampoline =
-                    unsafe { gpu_leak_interpose::real_symbol(shim.0, c"cuManyArguments_v9") };
-                let squares: i32 = (1..=28).map(|at| at * at).sum();
-                assert_eq!(support::many_arguments(trampoline), f64::from(squares));
-            }
-        },
-    );
+    alone("a_trampoline_passes_on_all_arguments", &variables, || {
+        Library::open_with(
+            std::env::var_os("DRIVER").expect("a path"),
+            libc::RTLD_NOW | libc::RTLD_GLOBAL,
+        );
+        let shim = Library::open(built("interpose_shim"));
+        for _ in 0..2 {
+            // SAFETY: the library is open.
+            let trampoline =
+                unsafe { gpu_leak_interpose::real_symbol(shim.0, c"cuManyArguments_v9") };
+            let squares: i32 = (1..=28).map(|at| at * at).sum();
+            assert_eq!(support::many_arguments(trampoline), f64::from(squares));
+        }
+    });
 }
 
 #[test]
-fn a_program_with_a_harness_serves_the_preloaded_one_too() {
+fn a_program_with_a_harness_also_serves_the_preloaded_one() {
     let shim = built("interpose_shim");
     let libraries = Libraries::new();
     let driver = libraries.driver();
@@ -146,7 +142,7 @@ fn a_program_with_a_harness_serves_the_preloaded_one_too() {
         ("DRIVER", driver.as_os_str()),
     ];
     alone(
-        "a_program_with_a_harness_serves_the_preloaded_one_too",
+        "a_program_with_a_harness_also_serves_the_preloaded_one",
         &variables,
         || {
             let driver = Library::open(std::env::var_os("DRIVER").expect("a path"));
@@ -186,13 +182,13 @@ fn a_plugin_registers_with_the_program_that_loads_it() {
                 assert_eq!(alloc(&mut 0, 64), 102);
             }
             assert_eq!(table::ALLOCATIONS.load(Ordering::Relaxed), 1);
-            assert_eq!(plugin.call(c"plugin_hears"), 1);
+            assert_eq!(plugin.call(c"plugin_intercepted"), 1);
         },
     );
 }
 
 #[test]
-fn a_program_without_a_harness_is_heard_from_when_its_plugin_rebinds() {
+fn calls_are_intercepted_once_a_plugin_has_rebound_the_program() {
     let libraries = Libraries::new();
     let driver = libraries.driver();
     let host = libraries.compile("host.c", "host", &["-DPROGRAM"]);
@@ -212,6 +208,6 @@ fn a_program_without_a_harness_is_heard_from_when_its_plugin_rebinds() {
     // the first, and reports this.
     assert_eq!(
         text,
-        "registers 1, hears 0, then 1\nregisters 1, hears 0, 1 past it\n"
+        "registers 1, intercepts 0, then 1\nregisters 1, intercepts 0, 1 bypassed it\n"
     );
 }

@@ -34,7 +34,7 @@ fn is_used_by_vulkan_alone() -> bool {
         && bindings_past_us(0)
             .found
             .iter()
-            .all(|binding| vulkan::is_named_so(&binding.symbol))
+            .all(|binding| vulkan::is_function(&binding.symbol))
 }
 
 /// The calls that had already been missed when a check began.
@@ -104,7 +104,7 @@ pub(crate) fn cuda_interception(before: &MissedBefore) -> Interception {
             false => Interception::Unused,
         };
     }
-    let mut missed = before.missed(|name| !vulkan::is_named_so(name));
+    let mut missed = before.missed(|name| !vulkan::is_function(name));
     // Another part of the process may have its own copy of the driver.
     let elsewhere = libraries_elsewhere().into_iter();
     let elsewhere = elsewhere.filter(|library| library.contains("libcuda.so"));

@@ -35,7 +35,7 @@ static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
 /// checks nothing leaves no file.
 pub(crate) fn begin(root: &Path) {
     RECORDER.get_or_init(|| {
-        let path = root.join(asked()?.replace(PID, &process::id().to_string()));
+        let path = root.join(requested()?.replace(PID, &process::id().to_string()));
         ledger::live().listen(Box::new(|ledger, event, answer| {
             if let Some(recorder) = recorder_of_this_process() {
                 recorder.event(ledger.stacks(), event, answer);
@@ -46,19 +46,19 @@ pub(crate) fn begin(root: &Path) {
 }
 
 /// Returns the variable's value, if it is set.
-pub(crate) fn asked() -> Option<String> {
-    let asked = env::var_os(VARIABLE).filter(|value| !value.is_empty())?;
-    Some(asked.to_string_lossy().into_owned())
+pub(crate) fn requested() -> Option<String> {
+    let name = env::var_os(VARIABLE).filter(|value| !value.is_empty())?;
+    Some(name.to_string_lossy().into_owned())
 }
 
-/// Returns the variable's value for a process that this process starts, so that the child does not
-/// overwrite this recording; `None` if no recording was requested.
+/// Returns the variable's value for a child process, so that the child does not overwrite this
+/// recording; `None` if no recording was requested.
 pub(crate) fn name_for_a_child() -> Option<PathBuf> {
-    asked().map(|name| with_its_number(Path::new(&name)))
+    requested().map(|name| with_placeholder(Path::new(&name)))
 }
 
 /// Returns a name with a placeholder for the process id: `gpu-%p.jsonl` for `gpu.jsonl`.
-fn with_its_number(name: &Path) -> PathBuf {
+fn with_placeholder(name: &Path) -> PathBuf {
     let (Some(stem), false) = (name.file_stem(), name.to_string_lossy().contains(PID)) else {
         return name.to_owned();
     };
@@ -251,7 +251,7 @@ impl RecorderState {
     fn new_stacks(&mut self, stacks: &Stacks) -> serde_json::Result<Vec<u8>> {
         let end = stacks.end();
         self.late.extend(self.next_stack..end);
-        self.next_stack = self.next_stack.max(end);
+        self.next_stack = end;
         let mut lines = Vec::new();
         let mut late = Vec::new();
         for number in self.late.drain(..) {
@@ -295,7 +295,7 @@ mod tests {
     use std::io::Write;
     use std::path::Path;
 
-    use super::{create, with_its_number};
+    use super::{create, with_placeholder};
 
     #[test]
     fn an_earlier_recording_is_overwritten() {
@@ -337,19 +337,19 @@ mod tests {
         fs::remove_file(&link).unwrap();
         let nowhere = directory.path().join("nowhere");
         std::os::unix::fs::symlink(&nowhere, &link).unwrap();
-        assert!(create(&link).is_err(), "nor is a file made where it leads");
+        assert!(create(&link).is_err(), "nor is its target created");
         assert!(!nowhere.exists());
     }
 
     #[test]
-    fn a_child_s_recording_has_a_name_of_its_own() {
+    fn a_child_s_recording_has_a_different_name() {
         for (name, child) in [
             ("gpu.jsonl", "gpu-%p.jsonl"),
             ("made/gpu.one.jsonl", "made/gpu.one-%p.jsonl"),
             ("/tmp/gpu", "/tmp/gpu-%p"),
             ("of-%p/gpu.jsonl", "of-%p/gpu.jsonl"),
         ] {
-            assert_eq!(with_its_number(Path::new(name)), Path::new(child));
+            assert_eq!(with_placeholder(Path::new(name)), Path::new(child));
         }
     }
 }

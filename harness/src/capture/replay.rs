@@ -3,15 +3,15 @@
 //! The file is not trusted. Whatever it contains, the result is either a ledger or a single error
 //! message.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::recording::{Line, RecordedEvent, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack};
-use crate::ledger::Ledger;
 use crate::ledger::event::{Event, Ticket};
+use crate::ledger::{Ledger, StackId};
 
 /// A recording that has been read to its end.
 #[derive(Debug)]
@@ -23,10 +23,10 @@ pub(crate) struct ReplayedRecording {
 
 /// An error in a recording.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct RecordingError {
     /// The line, counted from 1; 0 if the error concerns the whole file.
     pub(crate) line: usize,
-    pub(crate) what: String,
+    pub(crate) problem: String,
 }
 
 /// An item of a recording. Items are passed on in the order of the file.
@@ -47,45 +47,45 @@ pub(crate) fn replay(
     recording: &[u8],
     ledger: &Ledger,
     mut visit: impl FnMut(Replayed<'_>) -> Result<(), String>,
-) -> Result<ReplayedRecording, Wrong> {
+) -> Result<ReplayedRecording, RecordingError> {
     let mut header = None;
     let mut torn = false;
     let mut events = Events::default();
     for (index, line) in recording.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let wrong = |what| Wrong {
+        let error = |problem| RecordingError {
             line: index + 1,
-            what,
+            problem,
         };
         let Some(line) = line.strip_suffix(b"\n") else {
             torn = true;
             break;
         };
-        let value: Value = serde_json::from_slice(line).map_err(|e| wrong(e.to_string()))?;
-        let line = read(value).map_err(wrong)?;
+        let value: Value = serde_json::from_slice(line).map_err(|e| error(e.to_string()))?;
+        let line = read(value).map_err(error)?;
         match (line, &header) {
             (Line::Header(first), None) => header = Some(first),
             (Line::Header(_), Some(_)) => {
-                return Err(wrong(
+                return Err(error(
                     "a second header: two processes wrote this file; put `%p` in \
                      GPU_LEAK_CHECK_RECORD to give each process its own file"
                         .to_owned(),
                 ));
             }
-            (_, None) => return Err(wrong("a recording begins with its header".to_owned())),
-            (Line::Stack(stack), Some(_)) => events.stack(ledger, &stack).map_err(wrong)?,
+            (_, None) => return Err(error("a recording begins with its header".to_owned())),
+            (Line::Stack(stack), Some(_)) => restore(ledger, &stack).map_err(error)?,
             (Line::Event(recorded_event), Some(_)) => {
                 let at_us = recorded_event.at_us;
-                let event = events.event(ledger, recorded_event).map_err(wrong)?;
-                visit(Replayed::Event(&event, at_us)).map_err(wrong)?;
+                let event = events.event(ledger, recorded_event).map_err(error)?;
+                visit(Replayed::Event(&event, at_us)).map_err(error)?;
             }
-            (line, Some(_)) => visit(Replayed::Line(line)).map_err(wrong)?,
+            (line, Some(_)) => visit(Replayed::Line(line)).map_err(error)?,
         }
     }
     match header {
         Some(header) => Ok(ReplayedRecording { header, torn }),
-        None => Err(Wrong {
+        None => Err(RecordingError {
             line: 0,
-            what: "the file has no complete line: the process ended before its first check ran"
+            problem: "the file has no complete line: the process ended before its first check ran"
                 .to_owned(),
         }),
     }
@@ -99,7 +99,7 @@ fn read(value: Value) -> Result<Line<Value>, String> {
         );
     };
     if record == "header" {
-        refuse_strangers(&value)?;
+        check_header(&value)?;
     }
     match &*record {
         "header" => of(value, Line::Header),
@@ -124,8 +124,8 @@ fn of<T: DeserializeOwned>(
         .map_err(|error| error.to_string())
 }
 
-/// Rejects a recording with an unknown header, before the rest is read.
-fn refuse_strangers(header: &Value) -> Result<(), String> {
+/// Rejects a header of another kind of file, or of a later release.
+fn check_header(header: &Value) -> Result<(), String> {
     let text = |name| header.get(name).and_then(Value::as_str);
     if text("schema") != Some(SCHEMA) {
         return Err(format!(
@@ -143,28 +143,33 @@ fn refuse_strangers(header: &Value) -> Result<(), String> {
     }
 }
 
-/// What the events so far have introduced.
+/// Adds a backtrace to those of the ledger.
+fn restore(ledger: &Ledger, stack: &Stack) -> Result<(), String> {
+    match ledger.stacks().restore(stack.id, &stack.addresses) {
+        true => Ok(()),
+        false => Err(format!(
+            "stack {} is empty, is a duplicate, or has an invalid number",
+            stack.id.0
+        )),
+    }
+}
+
+/// Whether this is the number of a backtrace, or 0, which stands for none.
+fn is_stack(ledger: &Ledger, number: u64) -> bool {
+    let frames = |number| ledger.stacks().frames(StackId(number));
+    number == 0 || u32::try_from(number).is_ok_and(|number| !frames(number).is_empty())
+}
+
+/// Applies events.
 #[derive(Debug, Default)]
 struct Events {
     /// The number of the last event.
     order: u64,
-    stacks: HashSet<u64>,
     /// Maps the tickets of the recorded ledger to those of this ledger.
     tickets: HashMap<u64, Ticket>,
 }
 
 impl Events {
-    fn stack(&mut self, ledger: &Ledger, stack: &Stack) -> Result<(), String> {
-        if !ledger.stacks().restore(stack.id, &stack.addresses) {
-            return Err(format!(
-                "stack {} is empty, is a duplicate, or has an invalid number",
-                stack.id.0
-            ));
-        }
-        self.stacks.insert(u64::from(stack.id.0));
-        Ok(())
-    }
-
     fn event(
         &mut self,
         ledger: &Ledger,
@@ -175,7 +180,7 @@ impl Events {
             return Err(format!("event {order} comes after event {last}"));
         }
         self.order = order;
-        self.translate(&mut recorded_event.event)?;
+        self.translate(ledger, &mut recorded_event.event)?;
         let event =
             Event::deserialize(recorded_event.event).map_err(|error| format!("event: {error}"))?;
         if let (Some(recorded), Some(answered)) = (recorded_event.ticket, ledger.apply(&event)) {
@@ -187,7 +192,7 @@ impl Events {
     /// Replaces the tickets of the recorded ledger with those of this ledger, and verifies that
     /// every backtrace is known. It relies only on the names of fields, whatever the event is: each
     /// ticket is called `ticket` and each backtrace `stack`.
-    fn translate(&mut self, event: &mut Value) -> Result<(), String> {
+    fn translate(&mut self, ledger: &Ledger, event: &mut Value) -> Result<(), String> {
         match event {
             Value::Object(fields) => {
                 for (name, value) in fields {
@@ -198,15 +203,17 @@ impl Events {
                             })?;
                             *value = ticket.0.into();
                         }
-                        ("stack", Some(stack)) if stack != 0 && !self.stacks.contains(&stack) => {
+                        ("stack", Some(stack)) if !is_stack(ledger, stack) => {
                             return Err(format!("there is no stack {stack}"));
                         }
-                        _ => self.translate(value)?,
+                        _ => self.translate(ledger, value)?,
                     }
                 }
                 Ok(())
             }
-            Value::Array(values) => values.iter_mut().try_for_each(|v| self.translate(v)),
+            Value::Array(values) => values
+                .iter_mut()
+                .try_for_each(|it| self.translate(ledger, it)),
             _ => Ok(()),
         }
     }

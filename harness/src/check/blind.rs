@@ -29,7 +29,7 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
         return untraced(false, in_forked_child(), true);
     }
     let vulkan = partly_intercepted(
-        &before.missed(vulkan::is_named_so),
+        &before.missed(vulkan::is_function),
         "more drivers and layers implement than this release can tell apart",
         "run the check with fewer Vulkan devices or layers, or report this to the authors of gpu-leak-check",
         "libraries that bypass the harness were bound to Vulkan while the check ran",

@@ -14,7 +14,10 @@ pub fn recording(input: &[u8]) {
         (Err(first), Err(second)) => {
             assert_eq!(first, second);
             let lines = input.split_inclusive(|byte| *byte == b'\n').count();
-            assert!(first.line <= lines && !first.what.is_empty(), "{first:?}");
+            assert!(
+                first.line <= lines && !first.problem.is_empty(),
+                "{first:?}"
+            );
         }
         (first, second) => panic!("{first:?} and {second:?}"),
     }

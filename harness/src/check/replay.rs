@@ -7,7 +7,7 @@ use std::{fs, io};
 use serde_json::Value;
 
 use crate::capture::recording::{Line, RecordingHeader};
-use crate::capture::replay::{self as events, Replayed, Wrong};
+use crate::capture::replay::{self as events, RecordingError, Replayed};
 use crate::judge::judge;
 use crate::ledger::{Ledger, StackId};
 use crate::report::check_report::{Frame, Owner, Report};
@@ -38,20 +38,21 @@ pub struct Replay {
 /// with a later schema. The message names the file and the line.
 pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
     let path = path.as_ref();
-    judge_again(&fs::read(path)?).map_err(|wrong| error_at(path, &wrong))
+    judge_again(&fs::read(path)?).map_err(|error| error_at(path, &error))
 }
 
 /// Returns the error for the recording at `path`, including the line.
-pub(crate) fn error_at(path: &Path, Wrong { line, what }: &Wrong) -> io::Error {
+pub(crate) fn error_at(path: &Path, error: &RecordingError) -> io::Error {
+    let RecordingError { line, problem } = error;
     let path = path.display();
     let sentence = match line {
-        0 => format!("{path}: {what}"),
-        line => format!("{path}:{line}: {what}"),
+        0 => format!("{path}: {problem}"),
+        line => format!("{path}:{line}: {problem}"),
     };
     io::Error::new(io::ErrorKind::InvalidData, sentence)
 }
 
-pub(crate) fn judge_again(recording: &[u8]) -> Result<Replay, Wrong> {
+pub(crate) fn judge_again(recording: &[u8]) -> Result<Replay, RecordingError> {
     let ledger = Ledger::new();
     let mut reports = Vec::new();
     let mut unfinished = Vec::new();

@@ -125,9 +125,16 @@ fn a_should_panic_that_libtest_has_read_is_marked_as_such() {
     let mut function = again("", "#[test_case(0)] fn f(x: u8) {}").expect("another round");
     function.attrs[0] = syn::parse_quote!(#[should_panic(expected = "zero")]);
     function.sig.inputs.clear();
-    let last = pretty(next_round(function));
+    let last = pretty(next_round(function.clone()));
     assert!(last.starts_with("#[cfg(test)]\nfn f()"), "{last}");
     assert!(last.contains("by_libtest: true"), "{last}");
+    // The mark survives a round for another macro.
+    function.attrs.push(syn::parse_quote!(#[serial]));
+    let [Item::Fn(again)] = &mut next_round(function)[..] else {
+        panic!("another round");
+    };
+    again.attrs.remove(0);
+    assert_eq!(pretty(next_round(again.clone())), last);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::objects::{self, Object, Relocation, object_of, own_object};
 use super::{next, registry};
 use crate::loader::object_changes;
 
-/// The bindings that have been found so far.
+/// The bindings that have been found so far, and what has been examined.
 struct State {
     /// The numbers of objects loaded, of objects unloaded, and of tables registered. As long as
     /// these numbers are unchanged, all bindings are unchanged too.
@@ -25,13 +25,16 @@ struct State {
     /// sections.
     scanned: Vec<usize>,
     found: Vec<Found>,
+    /// How many bindings have been recorded.
     now: usize,
 }
 
+/// A binding that bypassed us.
 struct Found {
     library: CString,
     symbol: CString,
     rebound: bool,
+    /// The value of [`State::now`] when the binding was recorded.
     at: usize,
 }
 
@@ -88,7 +91,7 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
                 // libraries may use addresses that the program provides, and the library that
                 // contains this code also contains a `dlsym`.
                 let wholly = object.name.is_empty() || own_object() == Some(handle.cast());
-                object.relocations(wholly, is_wanted, |it| look_at(object, handle, it, ours));
+                object.relocations(wholly, is_wanted, |it| examine(object, handle, it, ours));
             });
         }
     }
@@ -97,8 +100,8 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
     state.counts = counts;
 }
 
-/// Rebinds one relocation if it bypasses us.
-fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ours: *const c_void) {
+/// Examines one relocation, and rebinds it if it bypasses us.
+fn examine(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ours: *const c_void) {
     let symbol = relocation.symbol;
     let is_dlsym = symbol == c"dlsym";
     // SAFETY: the object is loaded, so the word is mapped, and it holds an address that the loader
@@ -132,13 +135,13 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
             target => target,
         }
     };
-    // The binding is reported before it is rebound: another thread may find it rebound at any time,
-    // and then needs the report.
+    // The binding is recorded before it is rebound: another thread may find it rebound at any time,
+    // and then needs the record.
     if !is_unbound {
-        tell(object, symbol, !target.is_null());
+        record(object, symbol, !target.is_null());
     }
     if !target.is_null() && !object.write(entry, bound, target.cast_mut()) {
-        tell(object, symbol, false);
+        record(object, symbol, false);
     }
 }
 
@@ -152,7 +155,8 @@ fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
     if global.is_null() { local } else { global }
 }
 
-fn tell(object: &Object, symbol: &CStr, rebound: bool) {
+/// Records a binding that bypassed us, in place of an earlier record of the same binding.
+fn record(object: &Object, symbol: &CStr, rebound: bool) {
     let mut state = state();
     state.now += 1;
     let found = Found {

@@ -13,7 +13,7 @@ use std::ptr;
 
 use super::next::{self, Dlsym};
 use super::objects::while_open_at;
-use super::{bindings, flagging, registry};
+use super::{bindings, registry, thunks};
 use crate::interface::Registration;
 
 /// Looks up a symbol, with the contract and result of
@@ -186,7 +186,7 @@ unsafe extern "C" fn report_bindings(since: usize, report: Report, receiver: *mu
 }
 
 unsafe extern "C" fn report_missed(report: Report, receiver: *mut c_void) {
-    flagging::missed_calls(reporter(report, receiver));
+    thunks::missed_calls(reporter(report, receiver));
 }
 
 /// Returns a closure that passes a library, a symbol and a number to another copy.

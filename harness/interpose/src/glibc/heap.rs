@@ -92,14 +92,13 @@ pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
     };
     // Only the serving copy may do this. Otherwise, several copies of this crate would write the
     // same words.
-    let is_free = process::is_serving() && replaced.is_empty();
-    is_free && begin(watch, &mut replaced).is_some()
+    process::is_serving() && replaced.is_empty() && begin(watch, &mut replaced).is_some()
 }
 
 fn begin(watch: &'static HeapWatch, replaced: &mut Vec<Replaced>) -> Option<()> {
     let program = program()?;
     let words = words(&program)?;
-    nothing_in_forked_children();
+    end_at_forks();
     WATCH.store(ptr::from_ref(watch).cast_mut(), Ordering::Release);
     for word in words {
         if !program.write(word.place, word.before, word.by) {
@@ -161,15 +160,15 @@ fn program() -> Option<Object> {
 /// Ends the watch when the process is forked: in the child, a lock of the watcher may be held by a
 /// thread that does not exist there. The watch ends before the fork, because handlers that run in
 /// the child may free blocks.
-fn nothing_in_forked_children() {
-    extern "C" fn nobody() {
+fn end_at_forks() {
+    extern "C" fn before_fork() {
         WATCH.store(ptr::null_mut(), Ordering::Relaxed);
     }
     static IS_SET: std::sync::Once = std::sync::Once::new();
     // SAFETY: the handler has the required signature, does not unwind and only stores a null
     // pointer.
     IS_SET.call_once(|| unsafe {
-        libc::pthread_atfork(Some(nobody), None, None);
+        libc::pthread_atfork(Some(before_fork), None, None);
     });
 }
 

@@ -2,7 +2,6 @@
 
 mod bindings;
 mod dlsym;
-mod flagging;
 mod heap;
 mod live;
 mod next;
@@ -10,6 +9,7 @@ mod objects;
 mod process;
 mod pthread;
 mod registry;
+mod thunks;
 mod trampoline;
 
 pub use heap::{is_heap_watched, watch_heap};

@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{ptr, slice};
 
-use super::flagging;
 use super::next::{self, Dlsym};
 use super::objects::{LinkMap, is_variable, object_of};
+use super::thunks;
 use crate::interface::{Registration, Slot, Trampolines, WatchedFunction};
 use crate::loader::symbol_of;
 
@@ -178,7 +178,7 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
         }
     }
     if is_unknown {
-        flagging::thunk(name, real)
+        thunks::thunk(name, real)
     } else {
         target
     }
@@ -222,7 +222,7 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
                 // SAFETY: the library stays loaded, and the name is a C string.
                 .map(|it| unsafe { CStr::from_ptr(it.dli_sname) })
                 .filter(|exported| base_of(exported.to_bytes()) == base);
-            flagging::thunk(exported.unwrap_or(name), real)
+            thunks::thunk(exported.unwrap_or(name), real)
         }
     }
 }
@@ -271,7 +271,7 @@ pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
 fn is_ours(function: *const ()) -> bool {
     let mut rows = tables().flat_map(|table| &table.rows);
     rows.any(|(_, row)| row.wrapper == function)
-        || flagging::is_thunk(function)
+        || thunks::is_thunk(function)
         || behind_trampolines(function.cast_mut().cast()).is_some()
 }
 

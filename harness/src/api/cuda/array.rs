@@ -13,7 +13,7 @@ const WITH_LAYERS: u32 = 0x01 | 0x04;
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 
 /// Returns the size in bytes of an array with `levels` levels, each with half the extents of the
-/// level before it; 0 if the format is unknown. Extents are given in elements, and missing
+/// previous one; 0 if the format is unknown. Extents are given in elements, and missing
 /// dimensions are 0.
 fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32) -> u64 {
     let [width, height, depth] = extents;
@@ -63,9 +63,6 @@ impl Number for ExternalBuffer {
         self.bytes
     }
 }
-
-#[cfg(test)]
-mod tests;
 
 /// Returns the width, the height and the bytes of the smallest rectangle of elements that a format
 /// stores as a unit: one element, a compressed block, or the elements that share a colour sample.
@@ -127,3 +124,6 @@ fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -254,7 +254,7 @@ impl Contexts {
         self.are_of_several_devices.load(Ordering::Relaxed)
     }
 
-    /// Records that one of these contexts belongs to `place`.
+    /// Records whether these contexts, one of which belongs to `place`, are of several devices.
     fn placed(&self, known: &[Context], place: Place) {
         if known
             .iter()
@@ -281,7 +281,7 @@ impl Contexts {
         Some(known.swap_remove(index))
     }
 
-    /// Restores a context, because the call that should have ended it has failed.
+    /// Restores a context, because the call that was to end it has failed.
     pub(super) fn has_not_ended(&self, context: Context) {
         let mut known = self.lock();
         known.retain(|other| other.handle != context.handle);

@@ -34,7 +34,8 @@ impl Number for u32 {
 #[derive(Clone, Copy)]
 pub(super) enum Argument {
     Given(u64),
-    /// A number to which a parameter points, and the function that reads it.
+    /// A pointer to a number or a descriptor, the number of levels that a descriptor does not
+    /// contain, and the function that reads the number at the pointer.
     Behind(Pointer<()>, u32, unsafe fn(Pointer<()>, u32) -> Option<u64>),
 }
 

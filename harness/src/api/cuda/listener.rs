@@ -49,13 +49,13 @@ impl Listener<'_> {
     /// reports the end of its device's primary context, if nothing else held that context.
     pub(super) fn green_ended(&self, green: u64) {
         // The captures on its streams end. These streams belong to no context, so the driver is
-        // asked.
+        // queried.
         for stream in captures::streams_of(ContextUid::default()) {
             // SAFETY: the capture that the program has begun keeps the stream live.
-            let asked = self
+            let is_capturing = self
                 .driver
                 .map(|it| unsafe { it.stream_is_capturing(stream) });
-            if asked.is_some_and(|asked| asked.is_err()) {
+            if is_capturing.is_some_and(|it| it.is_err()) {
                 self.capture_ended(stream, None);
             }
         }

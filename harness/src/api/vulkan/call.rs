@@ -78,14 +78,14 @@ pub(super) struct ObjectsDestroyed {
     pub(super) kind: Kind,
     /// The device or instance to which the objects belong.
     pub(super) owner: u64,
-    pub(super) what: What,
+    pub(super) target: DestroyTarget,
 }
 
 /// Which objects a call destroys.
 #[derive(Clone, Copy)]
-pub(super) enum What {
+pub(super) enum DestroyTarget {
     /// The object with this handle, or none for 0.
-    This(u64),
+    One(u64),
     /// Objects of this pool. The other values are the number of the objects and an array of their
     /// handles.
     OfPool(u64, u32, In<u64>),
@@ -119,7 +119,7 @@ pub(super) fn destroys(kind: Kind, owner: u64, handle: u64) -> VulkanCall {
     VulkanCall::Destroys(ObjectsDestroyed {
         kind,
         owner,
-        what: What::This(handle),
+        target: DestroyTarget::One(handle),
     })
 }
 
@@ -134,6 +134,6 @@ pub(super) fn frees(
     VulkanCall::Destroys(ObjectsDestroyed {
         kind,
         owner: device,
-        what: What::OfPool(pool, count, handles),
+        target: DestroyTarget::OfPool(pool, count, handles),
     })
 }

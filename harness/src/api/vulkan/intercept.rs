@@ -14,7 +14,7 @@
 
 use std::ffi::CStr;
 
-use super::call::{Bindings, Created, ObjectsCreated, ObjectsDestroyed, VulkanCall, What};
+use super::call::{Bindings, Created, DestroyTarget, ObjectsCreated, ObjectsDestroyed, VulkanCall};
 use super::owners::{self, Owner};
 use super::structures::{Chained, IMPORTS, OF_A_PLANE, ObjectName};
 use super::{labels, state};
@@ -22,7 +22,7 @@ use crate::api::pointer::In;
 use crate::api::wrapper::{initialises, reported};
 use crate::capture::{caller, free_ended, freeing_caller};
 use crate::exit;
-use crate::ledger::event::{ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, Ticket};
+use crate::ledger::event::{ContextEnd, ContextUid, Creation, Event, Key, Space, Ticket};
 use crate::ledger::{self, Kind, Layer, Ledger, Place};
 
 /// `VkResult`
@@ -63,8 +63,8 @@ pub(super) fn intercept(
 struct BegunCall {
     /// The tickets of the destructions that have been reported.
     tickets: Vec<Ticket>,
-    /// The device or instance that the call ends.
-    ending: Option<Owner>,
+    /// The device that the call ends, or the instance and its devices.
+    ending: Vec<Owner>,
 }
 
 struct Reporter<'a> {
@@ -72,7 +72,7 @@ struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    fn tell(&self, event: Event) -> Option<Ticket> {
+    fn report(&self, event: Event) -> Option<Ticket> {
         self.ledger.apply(&event)
     }
 
@@ -103,7 +103,7 @@ impl Reporter<'_> {
             }
             VulkanCall::DestroysDevice(device) if device != 0 => {
                 begun.ending = owners::ends(device);
-                let instance = begun.ending.map_or(0, |owner| owner.instance());
+                let instance = begun.ending.first().map_or(0, |owner| owner.instance);
                 let key = object_key(Kind::Device, owners::get(instance).uid, device);
                 begun.tickets.extend(self.free_began(key));
             }
@@ -136,7 +136,7 @@ impl Reporter<'_> {
             0
         };
         for ticket in begun.tickets.drain(..) {
-            self.free_ended(ticket, error);
+            self.report(free_ended(ticket, error));
         }
         match *call {
             // SAFETY: the caller upholds the contract.
@@ -178,7 +178,7 @@ impl Reporter<'_> {
                 // SAFETY: the call was successful, so it has written its result.
                 if let Some(handle) = unsafe { made.read() } {
                     let owner = owners::device_created(handle, physical);
-                    let instance = owners::get(owner.instance()).uid;
+                    let instance = owners::get(owner.instance).uid;
                     let key = object_key(Kind::Device, instance, handle);
                     self.created(key, Kind::Device, owner.place, instance, 0, 0);
                 }
@@ -187,59 +187,26 @@ impl Reporter<'_> {
             VulkanCall::Binds(device, kind, bindings) => unsafe {
                 self.bound(device, kind, bindings)
             },
-            VulkanCall::DestroysDevice(_) => {
-                if let Some(device) = begun.ending {
-                    self.owner_ended(&device, ContextEnd::DeviceDestroyed);
-                }
+            VulkanCall::DestroysDevice(_) => self.owners_ended(begun, ContextEnd::DeviceDestroyed),
+            VulkanCall::DestroysInstance(_) => {
+                self.owners_ended(begun, ContextEnd::InstanceDestroyed);
             }
-            VulkanCall::DestroysInstance(handle) => {
-                if let Some(instance) = begun.ending {
-                    for device in owners::instance_ended(handle) {
-                        self.owner_ended(&device, ContextEnd::InstanceDestroyed);
-                    }
-                    self.owner_ended(&instance, ContextEnd::InstanceDestroyed);
-                }
-            }
-            // SAFETY: as the caller promises, the call has read the structure.
-            VulkanCall::Names(device, info) => unsafe { self.named(device, info) },
+            // SAFETY: the call was successful, so it has read the structure.
+            VulkanCall::Names(device, info) => unsafe { named(device, info) },
             VulkanCall::Destroys(_) | VulkanCall::EmptiesPool { .. } => {}
         }
     }
 
-    /// # Safety
-    /// `info` points to a structure that a call has read, or is null.
-    unsafe fn named(&self, device: u64, info: In<ObjectName>) {
-        // SAFETY: the caller upholds the contract.
-        let Some(info) = (unsafe { info.read() }) else {
-            return;
-        };
-        let Some(kind) = labels::kind_of(info.object_type) else {
-            return;
-        };
-        let owner = owners::get(device);
-        let context = match kind {
-            Kind::Device => owners::get(owner.instance()).uid,
-            _ => owner.uid,
-        };
-        let key = object_key(kind, context, info.handle);
-        let name = match info.name.is_null() {
-            true => c"",
-            // SAFETY: the call has read this text, which ends with a zero byte.
-            false => unsafe { CStr::from_ptr(info.name) },
-        };
-        match name.is_empty() {
-            true => labels::forget(key),
-            false => labels::set(key, &name.to_string_lossy()),
+    /// Reports the end of a device, or of an instance after the end of its devices.
+    fn owners_ended(&self, begun: &mut BegunCall, cause: ContextEnd) {
+        for owner in begun.ending.drain(..).rev() {
+            owners::forget_pools_of(owner.uid);
+            self.report(Event::ContextDestroyed {
+                context: owner.uid,
+                cause,
+                caller: caller(),
+            });
         }
-    }
-
-    fn owner_ended(&self, owner: &Owner, cause: ContextEnd) {
-        owners::forget_pools_of(owner.uid);
-        self.tell(Event::ContextDestroyed {
-            context: owner.uid,
-            cause,
-            caller: caller(),
-        });
     }
 
     /// # Safety
@@ -251,50 +218,49 @@ impl Reporter<'_> {
         if !is_success {
             let bytes = match create.how {
                 // SAFETY: the driver has read the structure.
-                Created::Memory(asked) => unsafe { asked.read() }.map_or(0, |asked| asked.bytes),
+                Created::Memory(info) => unsafe { info.read() }.map_or(0, |info| info.bytes),
                 _ => 0,
             };
-            self.tell(Event::CreationFailed {
+            self.report(Event::CreationFailed {
                 kind: create.kind,
                 bytes,
                 error: result.cast_unsigned(),
                 caller: caller(),
             });
         }
-        let without_pool = |count| (count, 0, create.made);
+        let (mut kind, mut place, mut bytes) = (create.kind, owner.place, 0);
+        let (mut count, mut pool, mut made) = (0, 0, create.made);
         // SAFETY: as the caller promises, the driver has read the call's parameters, and has
         // written the results if the call was successful.
-        let (count, pool, made) = unsafe {
+        unsafe {
             match create.how {
-                Created::Each(_) if matches!(result, DEFERRED | REFUSED) => None,
-                Created::Each(count) => Some(without_pool(count)),
+                Created::Each(_) | Created::PipelineBinaries(_)
+                    if matches!(result, DEFERRED | REFUSED) => {}
+                Created::Each(all) => count = all,
                 // As with pipelines, the call returns the binaries that it could create even if its
                 // result is an error.
-                Created::PipelineBinaries(made) if result != REFUSED => {
-                    made.read().map(|it| (it.count, 0, it.handles))
+                Created::PipelineBinaries(binaries) => {
+                    let written = binaries.read();
+                    (count, made) = written.map_or((0, made), |it| (it.count, it.handles));
                 }
-                _ if !is_success => None,
-                Created::One | Created::Memory(_) => Some(without_pool(1)),
-                Created::All(count) => Some(without_pool(count)),
-                Created::DescriptorSets(asked) => {
-                    asked.read().map(|it| (it.count, it.pool, create.made))
+                _ if !is_success => {}
+                Created::One => count = 1,
+                Created::All(all) => count = all,
+                Created::Memory(info) => {
+                    count = 1;
+                    if let Some(info) = info.read() {
+                        (place, bytes) = (owner.place_of(info.memory_type), info.bytes);
+                        if extends(info.header, &IMPORTS) {
+                            kind = Kind::Imported;
+                        }
+                    }
                 }
-                Created::CommandBuffers(asked) => {
-                    asked.read().map(|it| (it.count, it.pool, create.made))
+                Created::DescriptorSets(info) => {
+                    (count, pool) = info.read().map_or((0, 0), |it| (it.count, it.pool));
                 }
-                Created::PipelineBinaries(_) => None,
-            }
-        }
-        .unwrap_or(without_pool(0));
-        let (mut kind, mut place, mut bytes) = (create.kind, owner.place, 0);
-        if let Created::Memory(asked) = create.how
-            // SAFETY: the driver has read the structure.
-            && let Some(asked) = unsafe { asked.read() }
-        {
-            (place, bytes) = (owner.place_of(asked.memory_type), asked.bytes);
-            // SAFETY: the driver has read the structure.
-            if unsafe { extends(asked.header, &IMPORTS) } {
-                kind = Kind::Imported;
+                Created::CommandBuffers(info) => {
+                    (count, pool) = info.read().map_or((0, 0), |it| (it.count, it.pool));
+                }
             }
         }
         // SAFETY: the driver has written `count` handles to the array.
@@ -323,7 +289,7 @@ impl Reporter<'_> {
         bytes: u64,
         pool: u64,
     ) {
-        self.tell(Event::Created(Creation {
+        self.report(Event::Created(Creation {
             key,
             kind,
             layer: Layer::DRIVER,
@@ -339,11 +305,7 @@ impl Reporter<'_> {
     fn free_began(&self, key: Key) -> Option<Ticket> {
         labels::forget(key);
         let caller = freeing_caller();
-        self.tell(Event::FreeBegan { key, caller })
-    }
-
-    fn free_ended(&self, ticket: Ticket, error: CuResult) {
-        self.tell(free_ended(ticket, error));
+        self.report(Event::FreeBegan { key, caller })
     }
 
     /// # Safety
@@ -355,10 +317,10 @@ impl Reporter<'_> {
             let key = object_key(destroy.kind, uid, handle);
             begun.tickets.extend(self.free_began(key));
         };
-        match destroy.what {
-            What::This(0) => {}
-            What::This(handle) => release(handle),
-            What::OfPool(pool, count, handles) => {
+        match destroy.target {
+            DestroyTarget::One(0) => {}
+            DestroyTarget::One(handle) => release(handle),
+            DestroyTarget::OfPool(pool, count, handles) => {
                 for index in 0..count as usize {
                     // SAFETY: as the caller promises, the driver is about to read the array.
                     let handle = unsafe { handles.read_at(index) }.unwrap_or(0);
@@ -384,7 +346,7 @@ impl Reporter<'_> {
             }
             // SAFETY: the caller upholds the contract, and the memory was not bound to a plane.
             let bytes = unsafe { owner.bytes_of(kind, object) };
-            self.tell(Event::Bound {
+            self.report(Event::Bound {
                 key: object_key(kind, owner.uid, object),
                 memory,
                 bytes,
@@ -404,6 +366,36 @@ impl Reporter<'_> {
                 }
             }
         }
+    }
+}
+
+/// Stores the name that a call has given to an object.
+///
+/// # Safety
+///
+/// `info` points to a structure that a call has read, or is null.
+unsafe fn named(device: u64, info: In<ObjectName>) {
+    // SAFETY: the caller upholds the contract.
+    let Some(info) = (unsafe { info.read() }) else {
+        return;
+    };
+    let Some(kind) = labels::kind_of(info.object_type) else {
+        return;
+    };
+    let owner = owners::get(device);
+    let context = match kind {
+        Kind::Device => owners::get(owner.instance).uid,
+        _ => owner.uid,
+    };
+    let key = object_key(kind, context, info.handle);
+    let name = match info.name.is_null() {
+        true => c"",
+        // SAFETY: the call has read this text, which ends with a zero byte.
+        false => unsafe { CStr::from_ptr(info.name) },
+    };
+    match name.is_empty() {
+        true => labels::forget(key),
+        false => labels::set(key, &name.to_string_lossy()),
     }
 }
 
@@ -433,8 +425,8 @@ fn child_of(destroys: Option<Kind>) -> Kind {
     }
 }
 
-/// Returns the key of an object. Objects with the same contents may have the same handle. The
-/// ledger tells them apart.
+/// Returns the key of an object. Objects with the same contents may have the same handle; the ledger
+/// tells them apart.
 fn object_key(kind: Kind, context: ContextUid, handle: u64) -> Key {
     let space = Space::Object {
         kind,

@@ -20,6 +20,7 @@
 //! functions from its own look-ups (`only_for_others` in `harness/interpose`).
 //!
 //! # Facts that are not in a call's parameters
+//!
 //! - The meaning of a handle, which depends on its device or instance. Each device and each
 //!   instance is a context of the ledger. Several live objects may have the same handle, so each
 //!   object has its own key (`Space::Object`).
@@ -60,4 +61,4 @@ pub(crate) use look_up::found as functions_found;
 pub(crate) use owners::device_name;
 #[cfg(feature = "holders")]
 pub(crate) use owners::handles;
-pub(crate) use state::{is_intercepted, is_named_so, result_name};
+pub(crate) use state::{is_function, is_intercepted, result_name};

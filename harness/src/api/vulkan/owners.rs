@@ -39,8 +39,8 @@ pub(super) struct Owner {
     pub(super) uid: ContextUid,
     /// The place where the bytes of its objects are, and where its objects are counted.
     pub(super) place: Place,
-    /// The instance to which a device belongs; 0 for an instance.
-    instance: u64,
+    /// The handle of the instance to which a device belongs; 0 for an instance.
+    pub(super) instance: u64,
     /// A bit for each type of memory. It is set if that memory is not on the device.
     host_types: u32,
     /// The `vkGetInstanceProcAddr` of the library that created the instance.
@@ -60,11 +60,6 @@ impl Owner {
         requirements: [None; 2],
     };
 
-    /// Returns the handle of the instance to which a device belongs; 0 for an instance.
-    pub(super) fn instance(&self) -> u64 {
-        self.instance
-    }
-
     /// Returns where memory of this type is.
     pub(super) fn place_of(&self, memory_type: u32) -> Place {
         let is_on_host = self.host_types.checked_shr(memory_type).unwrap_or(0) & 1 != 0;
@@ -78,11 +73,10 @@ impl Owner {
     /// The object is live. It is a buffer or an image, as `kind` says, and its planes have no
     /// separate memory.
     pub(super) unsafe fn bytes_of(&self, kind: Kind, object: u64) -> u64 {
-        let ask = self.requirements[usize::from(kind == Kind::Image)];
         let mut requirements = Requirements::default();
-        if let Some(ask) = ask {
+        if let Some(query) = self.requirements[usize::from(kind == Kind::Image)] {
             // SAFETY: the caller upholds the contract, and the functions are those of this device.
-            unsafe { ask(self.handle, object, &raw mut requirements) };
+            unsafe { query(self.handle, object, &raw mut requirements) };
         }
         requirements.bytes
     }
@@ -102,6 +96,26 @@ struct KnownOwners {
     owners: Vec<Owner>,
     physical: Vec<Physical>,
     names: Vec<(Place, String)>,
+}
+
+impl KnownOwners {
+    /// Adds an owner. An earlier owner with the same handle is removed, because its end must have
+    /// been missed.
+    fn add(&mut self, owner: Owner) -> Owner {
+        self.owners.retain(|other| other.handle != owner.handle);
+        self.owners.push(owner);
+        CHANGES.fetch_add(1, Ordering::Release);
+        owner
+    }
+
+    fn add_physical(&mut self, handle: u64, instance: u64, index: usize) {
+        self.physical.retain(|other| other.handle != handle);
+        self.physical.push(Physical {
+            handle,
+            instance,
+            index,
+        });
+    }
 }
 
 static KNOWN: Mutex<KnownOwners> = Mutex::new(KnownOwners {
@@ -126,16 +140,6 @@ fn new_uid() -> ContextUid {
     ContextUid(USED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Adds an owner. An earlier owner with the same handle is removed, because its end must have been
-/// missed.
-fn add(owner: Owner) -> Owner {
-    let mut known = known();
-    known.owners.retain(|other| other.handle != owner.handle);
-    known.owners.push(owner);
-    CHANGES.fetch_add(1, Ordering::Release);
-    owner
-}
-
 /// Returns the instance or device with this handle, and adds it if its creation was not
 /// intercepted.
 #[inline]
@@ -153,19 +157,16 @@ pub(super) fn get(handle: u64) -> Owner {
         return last;
     }
     let found = find(handle);
-    LAST.set((CHANGES.load(Ordering::Acquire), found));
+    LAST.set((changes, found));
     found
 }
 
 #[cold]
 fn find(handle: u64) -> Owner {
-    let found = known()
-        .owners
-        .iter()
-        .find(|it| it.handle == handle)
-        .copied();
+    let mut known = known();
+    let found = known.owners.iter().find(|it| it.handle == handle).copied();
     found.unwrap_or_else(|| {
-        add(Owner {
+        known.add(Owner {
             handle,
             uid: new_uid(),
             place: Place::named("vulkan"),
@@ -176,24 +177,23 @@ fn find(handle: u64) -> Owner {
 
 /// Adds an instance that the function `created_by` has created.
 pub(super) fn instance_created(handle: u64, created_by: *const ()) -> Owner {
-    add(Owner {
+    let address_function = beside(created_by, c"vkGetInstanceProcAddr");
+    known().add(Owner {
         handle,
         uid: new_uid(),
         place: Place::HOST,
-        get_instance_address: address_function(created_by),
+        // SAFETY: the function has this type in every library, and the library stays loaded,
+        // because wrappers call it.
+        get_instance_address: unsafe { function(address_function.cast_mut().cast()) },
         ..Owner::NONE
     })
 }
 
+/// Adds the physical devices that an instance has listed.
 pub(super) fn listed(instance: u64, devices: impl Iterator<Item = u64>) {
     let mut known = known();
     for (index, handle) in devices.enumerate() {
-        known.physical.retain(|other| other.handle != handle);
-        known.physical.push(Physical {
-            handle,
-            instance,
-            index,
-        });
+        known.add_physical(handle, instance, index);
     }
 }
 
@@ -206,12 +206,7 @@ pub(super) fn listed_in_groups(instance: u64, devices: impl Iterator<Item = u64>
         if !known.physical.iter().any(is_known) {
             let of_instance = known.physical.iter().filter(|it| it.instance == instance);
             let index = of_instance.map(|it| it.index + 1).max().unwrap_or(0);
-            known.physical.retain(|other| other.handle != handle);
-            known.physical.push(Physical {
-                handle,
-                instance,
-                index,
-            });
+            known.add_physical(handle, instance, index);
         }
     }
 }
@@ -245,19 +240,19 @@ pub(super) fn device_created(handle: u64, physical: u64) -> Owner {
     if let Some(get) = instance.get_instance_address {
         // SAFETY: `get` belongs to the instance, and both devices are live and belong to that
         // instance.
-        unsafe { owner.ask(get, instance.handle, physical) };
+        unsafe { owner.query(get, instance.handle, physical) };
     }
-    add(owner)
+    known().add(owner)
 }
 
 impl Owner {
-    /// Queries what must be known about this device.
+    /// Queries the properties of this device that the harness needs.
     ///
     /// # Safety
     ///
     /// This device was created from the physical device `physical` of `instance`, whose functions
     /// `get` returns.
-    unsafe fn ask(&mut self, get: GetAddress, instance: u64, physical: u64) {
+    unsafe fn query(&mut self, get: GetAddress, instance: u64, physical: u64) {
         // SAFETY: Vulkan's functions with these names have these types, and get live handles.
         unsafe {
             let find = |name: &CStr| get(instance, name.as_ptr()).cast_mut().cast();
@@ -270,7 +265,10 @@ impl Owner {
                 let mut device = mem::zeroed::<DeviceProperties>();
                 properties(physical, &raw mut device);
                 let name = CStr::from_bytes_until_nul(&device.name).unwrap_or_default();
-                keep_name(self.place, &name.to_string_lossy());
+                let mut known = known();
+                known.names.retain(|(place, _)| *place != self.place);
+                let name = name.to_string_lossy().into_owned();
+                known.names.push((self.place, name));
             }
             if let Some(get) = function::<GetAddress>(find(c"vkGetDeviceProcAddr")) {
                 let find = |name: &CStr| get(self.handle, name.as_ptr()).cast_mut().cast();
@@ -301,25 +299,6 @@ fn host_types(memory: &MemoryProperties) -> u32 {
     host
 }
 
-/// Returns the `vkGetInstanceProcAddr` of the library that contains a function.
-fn address_function(created_by: *const ()) -> Option<GetAddress> {
-    // SAFETY: the function has this type in every library, and the library stays loaded, because
-    // wrappers call it.
-    unsafe {
-        function(
-            beside(created_by, c"vkGetInstanceProcAddr")
-                .cast_mut()
-                .cast(),
-        )
-    }
-}
-
-fn keep_name(place: Place, name: &str) {
-    let mut known = known();
-    known.names.retain(|(other, _)| *other != place);
-    known.names.push((place, name.to_owned()));
-}
-
 /// Returns the name of a device that the program uses.
 pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
     let known = known();
@@ -339,21 +318,14 @@ pub(crate) fn handles() -> Vec<u64> {
     owners.chain(physical).collect()
 }
 
-/// Removes an owner that is about to end. From then on, its handle may refer to another owner.
-pub(super) fn ends(handle: u64) -> Option<Owner> {
+/// Removes and returns an owner that is about to end and, if it is an instance, its devices, which
+/// come after it. From then on, the handles may refer to other owners.
+pub(super) fn ends(handle: u64) -> Vec<Owner> {
     let mut known = known();
-    let index = known.owners.iter().position(|it| it.handle == handle)?;
+    known.physical.retain(|it| it.instance != handle);
     CHANGES.fetch_add(1, Ordering::Release);
-    Some(known.owners.swap_remove(index))
-}
-
-/// Removes the devices and physical devices of an instance that has ended, and returns the devices.
-pub(super) fn instance_ended(instance: u64) -> Vec<Owner> {
-    let mut known = known();
-    known.physical.retain(|it| it.instance != instance);
-    CHANGES.fetch_add(1, Ordering::Release);
-    let is_its = |owner: &mut Owner| owner.instance == instance;
-    known.owners.extract_if(.., is_its).collect()
+    let ends = |owner: &mut Owner| owner.handle == handle || owner.instance == handle;
+    known.owners.extract_if(.., ends).collect()
 }
 
 type Pool = (ContextUid, u64);

@@ -26,8 +26,8 @@ pub(crate) fn is_intercepted() -> bool {
 }
 
 /// Whether this is the name of a Vulkan function.
-pub(crate) fn is_named_so(function: &str) -> bool {
-    function.starts_with("vk")
+pub(crate) fn is_function(name: &str) -> bool {
+    name.starts_with("vk")
 }
 
 /// Returns the name of an error, which is a negative `VkResult`.

@@ -1,7 +1,10 @@
 use std::collections::HashSet;
+use std::sync::Barrier;
+use std::thread;
 
 use super::call::{Created, VulkanCall};
 use super::functions::{FUNCTIONS, TARGETS, calls};
+use super::owners;
 use crate::ledger::Kind;
 
 #[test]
@@ -38,4 +41,24 @@ fn only_memory_is_measured() {
             assert_eq!(is_memory, create.kind == Kind::Memory, "{name}");
         }
     }
+}
+
+/// The creation of these owners was not intercepted, so the first call adds them.
+#[test]
+fn threads_that_use_an_unknown_owner_first_agree_on_its_context() {
+    const THREADS: usize = 4;
+    let barrier = Barrier::new(THREADS);
+    let contexts = || {
+        let handles = 0x9000_0000..0x9000_0400;
+        let context = |handle| {
+            barrier.wait();
+            owners::get(handle).uid
+        };
+        handles.map(context).collect::<Vec<_>>()
+    };
+    thread::scope(|scope| {
+        let threads = [(); THREADS].map(|()| scope.spawn(contexts));
+        let [first, others @ ..] = threads.map(|it| it.join().unwrap());
+        assert!(others.iter().all(|other| *other == first));
+    });
 }

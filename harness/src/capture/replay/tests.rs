@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::json;
 
-use super::{Replayed, ReplayedRecording, Wrong, replay};
+use super::{RecordingError, Replayed, ReplayedRecording, replay};
 use crate::capture::record::Recorder;
 use crate::capture::recording::{RecordingHeader, SCHEMA, SCHEMA_VERSION};
 use crate::ledger::event::{
@@ -84,10 +84,10 @@ fn recorded_ledger() -> (Ledger, Shared) {
     (ledger, file)
 }
 
-fn replayed(recording: &[u8]) -> Result<(Ledger, ReplayedRecording), Wrong> {
+fn replayed(recording: &[u8]) -> Result<(Ledger, ReplayedRecording), RecordingError> {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);
-    let source = replay(recording, &ledger, |heard| match heard {
+    let source = replay(recording, &ledger, |item| match item {
         Replayed::Line(line) => Err(format!("unknown {line:?}")),
         Replayed::Event(..) => Ok(()),
     })?;
@@ -121,7 +121,7 @@ fn assert_same(live: &Ledger, again: &Ledger) {
 /// The threads allocate and free the same few addresses, with calls that succeed and calls that
 /// fail. The result of each call depends on the order of all calls.
 #[test]
-fn threads_that_race_give_the_same_ledger_again() {
+fn a_replay_of_racing_threads_gives_the_same_ledger() {
     const THREADS: u32 = 8;
     let (live, file) = recorded_ledger();
     let start = Barrier::new(THREADS as usize);
@@ -151,15 +151,15 @@ fn threads_that_race_give_the_same_ledger_again() {
 }
 
 /// Returns the error for a recording that consists of a header and these lines.
-fn wrong(lines: &[serde_json::Value]) -> (usize, String) {
+fn error_in(lines: &[serde_json::Value]) -> (usize, String) {
     let mut recording = serde_json::to_value(header()).unwrap();
     recording["record"] = json!("header");
     let mut recording = format!("{recording}\n");
     lines
         .iter()
         .for_each(|line| recording += &format!("{line}\n"));
-    let Wrong { line, what } = replayed(recording.as_bytes()).unwrap_err();
-    (line, what)
+    let RecordingError { line, problem } = replayed(recording.as_bytes()).unwrap_err();
+    (line, problem)
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn an_impossible_event_is_reported_with_its_line() {
         (vec![json!([1, 2])], 2, "it has no field `record`"),
         (vec![json!({"record": "event"})], 2, "event: missing field"),
     ] {
-        let found = wrong(&lines);
+        let found = error_in(&lines);
         assert_eq!(found.0, line, "{found:?}");
         assert!(found.1.contains(what), "{found:?} is not {what:?}");
     }
@@ -205,16 +205,17 @@ fn a_later_schema_is_refused_with_the_version_that_wrote_it() {
         "record": "header", "schema": SCHEMA, "schema_version": SCHEMA_VERSION + 1,
         "version": "9.1.0", "what_comes_later": [],
     });
-    let Wrong { line, what } = replayed(format!("{header}\n").as_bytes()).unwrap_err();
+    let RecordingError { line, problem } = replayed(format!("{header}\n").as_bytes()).unwrap_err();
     assert_eq!(line, 1);
     assert!(
-        what.contains("written by gpu-leak-check 9.1.0") && what.contains("use a newer release"),
-        "{what}"
+        problem.contains("written by gpu-leak-check 9.1.0")
+            && problem.contains("use a newer release"),
+        "{problem}"
     );
 }
 
 #[test]
-fn another_file_is_no_recording() {
+fn a_file_of_another_kind_is_refused() {
     for (file, line) in [
         ("", 0),
         ("{\"record\":\"hea", 0),
@@ -234,7 +235,7 @@ fn another_file_is_no_recording() {
 }
 
 #[test]
-fn a_file_that_fails_is_one_note() {
+fn a_failed_write_is_noted_once() {
     struct Full;
     impl Write for Full {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -262,9 +263,9 @@ fn events_before_the_header_are_written_after_it() {
     recorder.event(ledger.stacks(), &created(&ledger, 1, 1), None);
     assert!(file.bytes().is_empty());
     recorder.identify(&header(), |_| Ok(Box::new(file.clone())));
-    recorder.identify(&header(), |_| panic!("only one file is made"));
+    recorder.identify(&header(), |_| panic!("a second file was created"));
     let (again, _) = replayed(&file.bytes()).unwrap();
     assert_eq!(again.select(|_| true).len(), 1);
 }
 
-mod sorts;
+mod event_kinds;

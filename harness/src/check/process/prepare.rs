@@ -49,7 +49,7 @@ inventory::submit!(BeforeFirstThread(record_from_the_beginning));
 /// Begins the recording before the program starts its first thread, and therefore before the first
 /// driver call, because an unchecked test may call the driver before the first check begins.
 fn record_from_the_beginning() {
-    if record::asked().is_some()
+    if record::requested().is_some()
         && let [case, ..] = registry::cases()[..]
     {
         record_from_here(case.origin.manifest_dir, case.origin.file);

@@ -8,7 +8,7 @@ fn plain(extents: [u64; 3], format: u32, channels: u32) -> u64 {
 }
 
 #[test]
-fn an_array_is_its_elements_in_one_two_or_three_dimensions() {
+fn the_size_of_an_array_is_that_of_its_elements() {
     assert_eq!(plain([2048, 0, 0], FLOAT, 1), 8192);
     assert_eq!(plain([64, 64, 0], FLOAT, 1), 16_384);
     assert_eq!(plain([100, 3, 7], FLOAT, 4), 100 * 3 * 7 * 16);
@@ -16,7 +16,7 @@ fn an_array_is_its_elements_in_one_two_or_three_dimensions() {
 }
 
 #[test]
-fn layers_and_faces_multiply_whatever_the_height() {
+fn the_size_is_multiplied_by_the_number_of_layers_or_faces() {
     let layered = 0x01;
     assert_eq!(bytes([16, 0, 5], FLOAT, 1, layered, 1), 320, "1D layered");
     assert_eq!(bytes([16, 4, 5], FLOAT, 1, layered, 1), 1280);
@@ -27,11 +27,11 @@ fn layers_and_faces_multiply_whatever_the_height() {
 }
 
 #[test]
-fn a_mipmapped_array_is_all_its_levels() {
+fn the_size_of_a_mipmapped_array_includes_all_levels() {
     // 64 × 64, 32 × 32, 16 × 16 floats.
     let three = 4 * (4096 + 1024 + 256);
     assert_eq!(bytes([64, 64, 0], FLOAT, 1, 0, 3), three);
-    // 8 × 2, 4 × 1, 2 × 1, 1 × 1: a side of 1 stays at 1.
+    // 8 × 2, 4 × 1, 2 × 1, 1 × 1: an extent of 1 stays at 1.
     assert_eq!(bytes([8, 2, 0], UNSIGNED_INT8, 1, 0, 4), 16 + 4 + 2 + 1);
     // 5 × 3, 2 × 1, 1 × 1: halves are rounded down.
     assert_eq!(bytes([5, 3, 0], UNSIGNED_INT8, 1, 0, 3), 15 + 2 + 1);
@@ -40,7 +40,7 @@ fn a_mipmapped_array_is_all_its_levels() {
 }
 
 #[test]
-fn layers_and_faces_are_as_many_in_each_level() {
+fn each_level_has_the_same_number_of_layers_or_faces() {
     // (4 × 4 + 2 × 2 + 1) × 6
     for (flags, depth) in [(0x01, 6), (0x04, 6), (0x05, 6)] {
         let all = bytes([4, 4, depth], UNSIGNED_INT8, 1, flags, 3);
@@ -49,7 +49,7 @@ fn layers_and_faces_are_as_many_in_each_level() {
 }
 
 #[test]
-fn there_are_no_levels_beyond_a_single_element_and_always_one() {
+fn there_is_at_least_one_level_and_none_beyond_a_single_element() {
     let most = 16 + 4 + 1;
     assert_eq!(bytes([4, 4, 0], UNSIGNED_INT8, 1, 0, 3), most);
     assert_eq!(bytes([4, 4, 0], UNSIGNED_INT8, 1, 0, u32::MAX), most);
@@ -59,7 +59,7 @@ fn there_are_no_levels_beyond_a_single_element_and_always_one() {
 }
 
 #[test]
-fn compressed_blocks_hold_sixteen_elements_and_are_whole() {
+fn compressed_elements_are_stored_in_whole_blocks_of_sixteen() {
     for (format, block) in [
         (0x91, 8),  // BC1_UNORM
         (0x92, 8),  // BC1_UNORM_SRGB
@@ -81,7 +81,7 @@ fn compressed_blocks_hold_sixteen_elements_and_are_whole() {
 }
 
 #[test]
-fn formats_with_channels_in_their_names_count_them_once() {
+fn formats_that_imply_their_channels_ignore_the_number_of_channels() {
     for (format, element) in [
         (0xc0, 1), // UNORM_INT8X1
         (0xc7, 2), // SNORM_INT8X2
@@ -99,7 +99,7 @@ fn formats_with_channels_in_their_names_count_them_once() {
 }
 
 #[test]
-fn images_of_video_have_fewer_samples_of_colour_than_of_brightness() {
+fn the_size_of_a_video_image_follows_its_chroma_subsampling() {
     // An array has 1920 × 1080 elements. The size of an element is given in quarters of a byte.
     for (format, quarters) in [
         (0xb0, 6),  // NV12: 8 bits, 4:2:0
@@ -139,7 +139,7 @@ fn images_of_video_have_fewer_samples_of_colour_than_of_brightness() {
 }
 
 #[test]
-fn an_array_that_gets_its_memory_later_has_none() {
+fn an_array_that_gets_its_memory_later_has_size_0() {
     let (sparse, deferred) = (0x40, 0x80);
     for flags in [sparse, deferred, sparse | 0x01, deferred | 0x02] {
         assert_eq!(bytes([64, 64, 4], FLOAT, 1, flags, 3), 0, "{flags:#x}");
@@ -149,7 +149,7 @@ fn an_array_that_gets_its_memory_later_has_none() {
 }
 
 #[test]
-fn an_unknown_format_has_no_size_rather_than_a_wrong_one() {
+fn an_array_with_an_unknown_format_has_size_0() {
     for format in [0, 0x04, 0x5f, 0x90, 0xa0, 0xbf, 0xcc, 0x7fff_ffff] {
         assert_eq!(plain([64, 64, 0], format, 4), 0, "{format:#x}");
     }

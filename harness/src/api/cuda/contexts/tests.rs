@@ -1,9 +1,9 @@
 use super::{Context, ContextUid, Contexts, Event, Place, forget};
 
 /// Returns the result of [`Contexts::seen`] on a thread without a cached context.
-fn seen(contexts: &Contexts, handle: u64, asked: Place) -> (Context, Option<Event>) {
+fn seen(contexts: &Contexts, handle: u64, queried: Place) -> (Context, Option<Event>) {
     forget();
-    contexts.seen(handle, || asked)
+    contexts.seen(handle, || queried)
 }
 
 fn created(context: Context) -> Option<Event> {
@@ -14,17 +14,13 @@ fn created(context: Context) -> Option<Event> {
     })
 }
 
-fn primary_ending(contexts: &Contexts, place: Place) -> Option<Context> {
-    contexts.end_primary(place)
-}
-
 /// Stands for the query for a place that is already known, which must not be made.
 fn known() -> Place {
     panic!("it is known already")
 }
 
 #[test]
-fn a_context_is_reported_once_with_the_place_it_was_created_at() {
+fn a_context_is_reported_once_with_the_place_of_its_creation() {
     let contexts = Contexts::new();
     contexts.created(0xc0, Place::cuda(1), false);
     let (first, reported) = contexts.seen(0xc0, known);
@@ -35,7 +31,7 @@ fn a_context_is_reported_once_with_the_place_it_was_created_at() {
 }
 
 #[test]
-fn an_unknown_context_is_asked_for_its_place_until_it_has_one() {
+fn the_place_of_an_unknown_context_is_queried_until_it_has_one() {
     let contexts = Contexts::new();
     let nowhere = seen(&contexts, 0xc0, Place::UNKNOWN);
     assert_eq!(nowhere, (Context::NONE, None));
@@ -43,11 +39,7 @@ fn an_unknown_context_is_asked_for_its_place_until_it_has_one() {
     assert_eq!(first.place, Place::cuda(2));
     assert_eq!(reported, created(first));
     assert_eq!(contexts.seen(0xc0, known), (first, None));
-    assert_eq!(
-        contexts.seen(0, known),
-        (Context::NONE, None),
-        "none at all"
-    );
+    assert_eq!(contexts.seen(0, known), (Context::NONE, None), "no context");
 }
 
 #[test]
@@ -59,7 +51,7 @@ fn a_reused_handle_is_another_context_on_every_thread() {
     assert_eq!(
         contexts.end(|it| it.handle == 0xc0),
         None,
-        "it is kept once"
+        "it has been removed"
     );
     contexts.created(0xc0, Place::cuda(1), false);
     let (second, reported) = contexts.seen(0xc0, known);
@@ -69,7 +61,7 @@ fn a_reused_handle_is_another_context_on_every_thread() {
 }
 
 #[test]
-fn a_context_whose_end_failed_is_still_the_same() {
+fn a_context_whose_destruction_failed_is_still_the_same() {
     let contexts = Contexts::new();
     contexts.created(0xc0, Place::cuda(0), false);
     let (first, _) = contexts.seen(0xc0, known);
@@ -83,13 +75,13 @@ fn a_created_context_is_not_the_primary_context_of_its_device() {
     let contexts = Contexts::new();
     let place = Place::cuda(0);
     contexts.created(0xc0, place, false);
-    assert_eq!(primary_ending(&contexts, place), None);
+    assert_eq!(contexts.end_primary(place), None);
     contexts.created(0xc1, place, true);
     contexts.created(0xc1, place, true);
     let (primary, _) = contexts.seen(0xc1, known);
-    assert_eq!(primary_ending(&contexts, Place::cuda(1)), None);
-    assert_eq!(primary_ending(&contexts, place), Some(primary));
-    assert_eq!(primary_ending(&contexts, place), None);
+    assert_eq!(contexts.end_primary(Place::cuda(1)), None);
+    assert_eq!(contexts.end_primary(place), Some(primary));
+    assert_eq!(contexts.end_primary(place), None);
     contexts.created(0xc1, place, true);
     assert_ne!(contexts.seen(0xc1, known).0.uid, primary.uid);
 }
@@ -98,7 +90,7 @@ fn a_created_context_is_not_the_primary_context_of_its_device() {
 fn a_context_that_was_never_current_is_not_reported() {
     let contexts = Contexts::new();
     contexts.created(0xc1, Place::cuda(0), true);
-    let ended = primary_ending(&contexts, Place::cuda(0)).unwrap();
+    let ended = contexts.end_primary(Place::cuda(0)).unwrap();
     assert_eq!(ended.reported(), None);
 }
 
@@ -124,8 +116,8 @@ fn objects_of_a_green_context_end_with_the_primary_one_that_it_retains() {
     assert_eq!(reported, created(primary));
     assert_eq!(contexts.green_created(0x6f, place), None);
     assert_eq!(contexts.end(|it| it.green == 0x6e), Some(green));
-    assert_eq!(primary_ending(&contexts, place), Some(primary));
-    assert_eq!(primary_ending(&contexts, place), None);
+    assert_eq!(contexts.end_primary(place), Some(primary));
+    assert_eq!(contexts.end_primary(place), None);
 }
 
 #[test]
@@ -141,11 +133,11 @@ fn objects_of_an_unknown_green_context_do_not_end_with_it() {
     let (primary, _) = seen(&contexts, 0xc0, place);
     assert_eq!(
         primary.owner, primary.uid,
-        "any other owns what is made in it"
+        "any other context owns what is created in it"
     );
     assert_eq!(contexts.end(|it| it.green == 0x6e), Some(green));
     assert_eq!(contexts.end(|it| it.green == 0x6e), None);
-    assert_eq!(primary_ending(&contexts, place), Some(primary));
+    assert_eq!(contexts.end_primary(place), Some(primary));
     // A new context at the same address is not a green context.
     let (again, _) = seen(&contexts, 0xc1, place);
     assert_eq!(again.owner, again.uid);

@@ -29,7 +29,7 @@ impl<T> Pointer<T> {
 /// The expected values come from a C compiler with the `cuda.h` of CUDA 11.8, 12.8 and 13.5.
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn structures_are_as_the_header_has_them() {
+fn structures_have_the_layout_of_the_header() {
     assert_eq!(size_of::<AllocationNode>(), 120);
     assert_eq!(offset_of!(AllocationNode, bytes), 104);
     assert_eq!(offset_of!(AllocationNode, pointer), 112);

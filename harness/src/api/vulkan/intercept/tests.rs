@@ -59,19 +59,19 @@ fn objects_that_share_a_handle_count_separately() {
 
 #[test]
 fn a_call_that_fails_creates_nothing_but_pipelines() {
-    const REFUSED: VkResult = -13;
+    const UNKNOWN: VkResult = -13;
     const COMPILE_REQUIRED: VkResult = 1_000_297_000;
     const DEFERRED: VkResult = 1_000_268_002;
     let ledger = Ledger::new();
-    call(&ledger, creates(Kind::Fence, DEVICE, out(&[7])), REFUSED);
+    call(&ledger, creates(Kind::Fence, DEVICE, out(&[7])), UNKNOWN);
     let all = creates_by(Created::All(2), Kind::Swapchain, DEVICE, out(&[7, 8]));
-    call(&ledger, all, REFUSED);
+    call(&ledger, all, UNKNOWN);
     assert_eq!(live(&ledger), []);
     let made = [7, 0, 9];
     let pipelines = creates_by(Created::Each(3), Kind::Pipeline, DEVICE, out(&made));
     call(&ledger, pipelines, DEFERRED);
     assert_eq!(live(&ledger), []);
-    call(&ledger, pipelines, REFUSED);
+    call(&ledger, pipelines, UNKNOWN);
     assert_eq!(live(&ledger), [(Kind::Pipeline, 7), (Kind::Pipeline, 9)]);
     // A layer that refuses the call writes nothing to the array.
     let refused = creates_by(Created::Each(3), Kind::Pipeline, DEVICE, out(&[5, 5, 5]));
@@ -204,5 +204,37 @@ fn devices_of_a_group_belong_to_the_instance_that_listed_them() {
     assert_eq!(device.len(), 1);
     assert_eq!(device[0].made.place, Place::named("vulkan:0"));
     call(&ledger, VulkanCall::DestroysInstance(first), 0);
+    assert_eq!(live(&ledger), []);
+}
+
+#[test]
+fn an_instance_with_the_handle_of_an_ending_one_keeps_its_devices() {
+    let [instance, physical, device] = [0x5000, 0x5100, 0x5200];
+    let ledger = Ledger::new();
+    let reporter = Reporter { ledger: &ledger };
+    let create = || {
+        let created = [instance];
+        call(&ledger, VulkanCall::CreatesInstance(out(&created)), 0);
+    };
+    create();
+    let end = VulkanCall::DestroysInstance(instance);
+    let mut begun = BegunCall::default();
+    // SAFETY: the call has no pointers to read.
+    unsafe { reporter.began(&end, &mut begun) };
+    // Another thread gets the same handle before the call returns.
+    create();
+    let (count, listed) = (1, [physical]);
+    let list = VulkanCall::ListsDevices(instance, Pointer(&raw const count), out(&listed));
+    call(&ledger, list, 0);
+    call(
+        &ledger,
+        VulkanCall::CreatesDevice(physical, out(&[device])),
+        0,
+    );
+    call(&ledger, creates(Kind::Buffer, device, out(&[7])), 0);
+    // SAFETY: the call has no pointers to read.
+    unsafe { reporter.ended(&end, &mut begun, 0, ptr::null()) };
+    assert!(live(&ledger).contains(&(Kind::Buffer, 7)));
+    call(&ledger, end, 0);
     assert_eq!(live(&ledger), []);
 }

@@ -148,7 +148,7 @@ fn while_a_thread_ends() {
     }
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || LAST.with(|last| *last.borrow_mut() = Some(AtTheEnd(send))));
-    assert!(receive.recv().expect("both engines agree") > 1);
+    assert!(receive.recv().expect("both unwinders agree") > 1);
 }
 
 #[test]

@@ -15,15 +15,15 @@ const STEP: usize = 16;
 
 /// The counter and the target of a thunk.
 #[repr(C)]
-struct Flag {
+struct Thunk {
     target: AtomicPtr<()>,
     calls: AtomicU64,
     /// The function's name, which is never freed.
     name: AtomicPtr<c_char>,
 }
 
-static FLAGS: [Flag; COUNT] = [const {
-    Flag {
+static THUNKS: [Thunk; COUNT] = [const {
+    Thunk {
         target: AtomicPtr::new(ptr::null_mut()),
         calls: AtomicU64::new(0),
         name: AtomicPtr::new(ptr::null_mut()),
@@ -39,25 +39,25 @@ static WANTED: AtomicUsize = AtomicUsize::new(0);
 unsafe extern "C" fn thunks() {
     #[cfg(target_arch = "x86_64")]
     naked_asm!(
-        ".set .Lflag, 0; .rept {count}; .balign {step}; endbr64",
-        ".byte 0x68; .long .Lflag",
-        "jmp 2f; .set .Lflag, .Lflag + 1; .endr",
-        "2: pop r11; imul r11, r11, {size}; lea r10, [rip + {flags}]; add r11, r10",
+        ".set .Lthunk, 0; .rept {count}; .balign {step}; endbr64",
+        ".byte 0x68; .long .Lthunk",
+        "jmp 2f; .set .Lthunk, .Lthunk + 1; .endr",
+        "2: pop r11; imul r11, r11, {size}; lea r10, [rip + {slots}]; add r11, r10",
         "lock inc qword ptr [r11 + {calls}]; jmp qword ptr [r11 + {target}]",
-        count = const COUNT, step = const STEP, size = const size_of::<Flag>(), flags = sym FLAGS,
-        calls = const offset_of!(Flag, calls), target = const offset_of!(Flag, target),
+        count = const COUNT, step = const STEP, size = const size_of::<Thunk>(), slots = sym THUNKS,
+        calls = const offset_of!(Thunk, calls), target = const offset_of!(Thunk, target),
     );
     #[cfg(target_arch = "aarch64")]
     naked_asm!(
-        ".set .Lflag, 0; .rept {count}; .balign {step}; hint #34",
-        "movz w16, #.Lflag",
-        "b 2f; .set .Lflag, .Lflag + 1; .endr",
-        "2: mov w17, {size}; adrp x9, {flags}; add x9, x9, :lo12:{flags}; madd x16, x16, x17, x9",
+        ".set .Lthunk, 0; .rept {count}; .balign {step}; hint #34",
+        "movz w16, #.Lthunk",
+        "b 2f; .set .Lthunk, .Lthunk + 1; .endr",
+        "2: mov w17, {size}; adrp x9, {slots}; add x9, x9, :lo12:{slots}; madd x16, x16, x17, x9",
         "add x17, x16, {calls}",
         "3: ldxr x9, [x17]; add x9, x9, 1; stxr w10, x9, [x17]; cbnz w10, 3b",
         "ldr x16, [x16, {target}]; br x16",
-        count = const COUNT, step = const STEP, size = const size_of::<Flag>(), flags = sym FLAGS,
-        calls = const offset_of!(Flag, calls), target = const offset_of!(Flag, target),
+        count = const COUNT, step = const STEP, size = const size_of::<Thunk>(), slots = sym THUNKS,
+        calls = const offset_of!(Thunk, calls), target = const offset_of!(Thunk, target),
     );
 }
 
@@ -71,13 +71,13 @@ pub(crate) fn is_thunk(function: *const ()) -> bool {
 
 /// Returns the address to hand out for a function whose calls are to be counted.
 pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
-    let leads_there = |flag: &Flag| flag.target.load(Ordering::Acquire).cast_const() == real;
-    let at = FLAGS.iter().position(leads_there).unwrap_or_else(|| {
+    let leads_there = |thunk: &Thunk| thunk.target.load(Ordering::Acquire).cast_const() == real;
+    let at = THUNKS.iter().position(leads_there).unwrap_or_else(|| {
         let at = WANTED.fetch_add(1, Ordering::Relaxed);
-        if let Some(flag) = FLAGS.get(at) {
+        if let Some(thunk) = THUNKS.get(at) {
             let name = name.to_owned().into_raw();
-            flag.name.store(name, Ordering::Release);
-            flag.target.store(real.cast_mut(), Ordering::Release);
+            thunk.name.store(name, Ordering::Release);
+            thunk.target.store(real.cast_mut(), Ordering::Release);
         }
         at
     });
@@ -88,9 +88,9 @@ pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
 /// Reports each function that was called through its thunk, and how many times.
 pub(crate) fn missed_calls(each: impl Fn(&CStr, &CStr, u64)) {
     let wanted = WANTED.load(Ordering::Relaxed);
-    for flag in FLAGS.iter().take(wanted) {
-        let calls = flag.calls.load(Ordering::Relaxed);
-        let name = flag.name.load(Ordering::Acquire);
+    for thunk in THUNKS.iter().take(wanted) {
+        let calls = thunk.calls.load(Ordering::Relaxed);
+        let name = thunk.name.load(Ordering::Acquire);
         if calls != 0 && !name.is_null() {
             // SAFETY: the name is a C string that `thunk` has leaked.
             each(c"", unsafe { CStr::from_ptr(name) }, calls);

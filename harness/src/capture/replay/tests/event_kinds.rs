@@ -242,8 +242,8 @@ fn file_of(lines: &[Value]) -> Vec<u8> {
 }
 
 /// Returns the names of all kinds of events, as listed in the error message for an unknown kind.
-fn sorts() -> BTreeSet<String> {
-    let error = Event::deserialize(json!("of-no-sort")).unwrap_err();
+fn all_kinds() -> BTreeSet<String> {
+    let error = Event::deserialize(json!("no-such-kind")).unwrap_err();
     let error = error.to_string();
     let (_, expected) = error.split_once("expected one of ").unwrap();
     expected
@@ -253,7 +253,7 @@ fn sorts() -> BTreeSet<String> {
 }
 
 #[test]
-fn events_of_every_sort_give_the_same_ledger_again() {
+fn a_replay_of_every_kind_of_event_gives_the_same_ledger() {
     let (live, lines) = recording();
     let (again, source) = replayed(&file_of(&lines)).unwrap();
     assert_same(&live, &again);
@@ -261,7 +261,7 @@ fn events_of_every_sort_give_the_same_ledger_again() {
     assert!(!source.torn);
     let events = lines.iter().filter_map(|line| line["event"].as_object());
     let recorded: BTreeSet<String> = events.flat_map(|event| event.keys().cloned()).collect();
-    assert_eq!(recorded, sorts(), "each sort is recorded here");
+    assert_eq!(recorded, all_kinds(), "each kind is recorded here");
 }
 
 #[test]
@@ -275,10 +275,10 @@ fn tickets_of_another_release_are_translated() {
             .pointer("/ticket")
             .is_some()
             .then(|| "/ticket".to_owned());
-        let sort = line["event"]
+        let kind = line["event"]
             .as_object()
             .and_then(|event| event.keys().next());
-        let named = sort.map(|sort| format!("/event/{sort}/ticket"));
+        let named = kind.map(|kind| format!("/event/{kind}/ticket"));
         for place in [answer, named].into_iter().flatten() {
             if let Some(ticket) = line.pointer_mut(&place) {
                 *ticket = json!(1_000_000 - ticket.as_u64().unwrap());
@@ -293,7 +293,7 @@ fn tickets_of_another_release_are_translated() {
 
 /// Whatever number an event contains, the result is either a ledger or a single error message.
 #[test]
-fn strange_numbers_in_events_of_every_sort_are_accepted_or_refused() {
+fn strange_numbers_in_events_are_accepted_or_refused() {
     let (_, lines) = recording();
     for index in 0..lines.len() {
         let mut places = Vec::new();
@@ -302,8 +302,8 @@ fn strange_numbers_in_events_of_every_sort_are_accepted_or_refused() {
             for strange in [u64::MAX, u64::MAX - 1, 1 << 63, 0] {
                 let mut changed = lines.clone();
                 *changed[index].pointer_mut(&place).unwrap() = json!(strange);
-                if let Err(wrong) = replayed(&file_of(&changed)) {
-                    assert!(wrong.line > index, "{place} of line {index}: {wrong:?}");
+                if let Err(error) = replayed(&file_of(&changed)) {
+                    assert!(error.line > index, "{place} of line {index}: {error:?}");
                 }
             }
         }
