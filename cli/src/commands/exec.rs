@@ -174,7 +174,7 @@ fn is_blind(overview: &Overview<'_>) -> bool {
         reason.is_none_or(|reason| reason.code != Code::NoGpu)
     };
     !overview.has_measured()
-        || !overview.problems.is_empty()
+        || !overview.run.problems.is_empty()
         || overview.unmeasured.iter().any(has_device)
 }
 

@@ -108,7 +108,7 @@ fn frame(address: u64, registers: &UnwindRegsNative) -> UnwoundFrame {
 }
 
 /// A walk of this thread's stack.
-pub(super) struct Walk<'a> {
+pub(super) struct StackWalk<'a> {
     here: &'a Registers,
     /// The table that numbers the backtrace.
     stacks: &'a Stacks,
@@ -117,7 +117,7 @@ pub(super) struct Walk<'a> {
     caches: Borrowed,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> StackWalk<'a> {
     /// Prepares a walk that begins at `here`; `None` if this unwinder cannot walk the stack.
     pub(super) fn begin(here: &'a Registers, stacks: &'a Stacks) -> Option<Self> {
         let words = StackWords::above(here.registers.sp() as usize)?;

@@ -93,7 +93,7 @@ impl Frames {
 #[inline(never)]
 pub(super) fn stack(stacks: &Stacks) -> StackId {
     let here = quick::Registers::new();
-    let Some(mut walk) = quick::Walk::begin(&here, stacks) else {
+    let Some(mut walk) = quick::StackWalk::begin(&here, stacks) else {
         return exact_stack(stacks);
     };
     let reader = script::reader();

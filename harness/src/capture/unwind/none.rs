@@ -16,9 +16,11 @@ impl NoRegisters {
 }
 
 /// Stands for a walk. There is none.
-pub(super) enum Walk {}
+pub(super) enum NoWalk {}
 
-impl Walk {
+pub(super) use self::NoWalk as StackWalk;
+
+impl NoWalk {
     pub(super) fn begin(_here: &NoRegisters, _stacks: &Stacks) -> Option<Self> {
         None
     }

@@ -7,14 +7,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::LazyLock;
 
 use super::super::exact_walk;
-use super::{Frames, Registers, Walk};
+use super::{Frames, Registers, StackWalk};
 use crate::ledger::Stacks;
 
 /// Asserts that both unwinders agree on the caller's stack, and returns its depth.
 #[inline(never)]
 fn compare() -> usize {
     let here = Registers::new();
-    let mut walk = Walk::begin(&here, &STACKS).expect("this thread's stack is known");
+    let mut walk = StackWalk::begin(&here, &STACKS).expect("this thread's stack is known");
     let predicted = walk.predicted();
     let mut quick = Frames::new();
     let caller = walk.frames(&mut quick).expect("a caller");
@@ -66,11 +66,11 @@ fn at_every_depth() {
 #[inline(never)]
 fn at_two_lines(round: u64) {
     let mut changes = black_box(round);
-    if round.is_multiple_of(3) {
-        compare();
-    } else {
-        compare();
-    }
+    let depth = match round % 3 {
+        0 => compare(),
+        _ => compare() + 1,
+    };
+    assert!(depth > 3);
     changes = changes.rotate_left(7);
     black_box(changes);
 }
@@ -158,7 +158,7 @@ fn a_separate_stack_is_not_walked() {
     static ANSWER: AtomicU32 = AtomicU32::new(0);
 
     extern "C" fn elsewhere() {
-        let walked = Walk::begin(&Registers::new(), &STACKS).is_some();
+        let walked = StackWalk::begin(&Registers::new(), &STACKS).is_some();
         ANSWER.store(1 + u32::from(walked), Relaxed);
     }
 
