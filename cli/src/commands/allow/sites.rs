@@ -111,11 +111,11 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     if !can_be_allowed || finding.budget.is_some() || site.fingerprint.is_empty() {
         return None;
     }
-    let function = site
-        .user_frame()
-        .and_then(|frame| frame.function.as_deref());
+    // A wrapper around the API would stand for all leaks of the program.
+    let shown = site.outside_wrapper();
+    let function = shown.user_frame().and_then(|it| it.function.clone());
     Some(match function {
-        Some(function) => ("at", function.to_owned()),
+        Some(function) => ("at", function),
         None => ("fingerprint", site.fingerprint.clone()),
     })
 }

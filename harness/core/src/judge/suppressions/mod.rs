@@ -46,7 +46,8 @@ named! {
     #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum PatternKind {
-        /// The function of the line that the report points at.
+        /// The function of the line that the report points at, or the function through which that
+        /// line called the API.
         #[default]
         Site = "at",
         /// A function of the stack.
@@ -113,10 +114,17 @@ impl Pattern {
         };
         let is_inlined = |frame: &Frame| matches_inlined(&self.text, frame);
         match self.kind {
-            PatternKind::Site => site.user_frame().is_some_and(|frame| {
-                let name = frame.function.as_ref();
-                name.is_some_and(|name| pattern.matches(name)) || is_inlined(frame)
-            }),
+            PatternKind::Site => {
+                let is_at = |frame: &Frame| {
+                    let name = frame.function.as_ref();
+                    name.is_some_and(|name| pattern.matches(name)) || is_inlined(frame)
+                };
+                let outside = site.outside_wrapper();
+                [site, &outside]
+                    .into_iter()
+                    .filter_map(Site::user_frame)
+                    .any(is_at)
+            }
             PatternKind::Function => {
                 any(|frame| frame.function.as_deref()) || site.frames.iter().any(is_inlined)
             }

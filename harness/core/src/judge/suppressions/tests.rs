@@ -1,6 +1,6 @@
 use super::{Date, Finding, FindingKind, Pattern, Suppression, matches_inlined};
 use crate::ledger::{Kind, Layer, Place};
-use crate::report::{AllowedBy, Frame, Library, Site};
+use crate::report::{AllowedBy, Frame, Library, Owner, Site};
 
 const TODAY: Date = Date::new(2026, 6, 1);
 
@@ -78,6 +78,31 @@ fn a_call_site_is_matched_by_its_own_function_alone() {
     assert!(is_allowed(entry("at", "train::optim::Adam::step")));
     assert!(is_allowed(entry("at", "*::step")));
     assert!(!is_allowed(entry("at", "train::main")), "it only calls it");
+}
+
+#[test]
+fn a_call_through_a_wrapper_is_matched_by_the_function_that_the_report_names() {
+    let allows = |word: &str, text: &str| {
+        let frame = |function: &str, file: &str| Frame {
+            function: Some(function.into()),
+            file: Some(file.into()),
+            line: Some(1),
+            owner: Owner::User,
+            ..Frame::default()
+        };
+        let mut leak = leak(10);
+        leak.site.frames = vec![
+            frame("take", "memory.h"),
+            frame("read_table", "table.c"),
+            frame("main", "main.c"),
+        ];
+        let shown = leak.shown_frames().unwrap().0;
+        assert_eq!(shown.function.as_deref(), Some("read_table"));
+        applied(entry(word, text), vec![leak])[0].kind == FindingKind::Allowed
+    };
+    assert!(allows("at", "read_table"));
+    assert!(allows("at", "take"));
+    assert!(!allows("at", "main"));
 }
 
 #[test]
