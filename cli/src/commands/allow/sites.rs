@@ -113,9 +113,11 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     }
     // A wrapper around the API would stand for all leaks of the program.
     let shown = site.outside_wrapper();
-    let function = shown.user_frame().and_then(|it| it.function.clone());
+    let function = shown
+        .user_frame()
+        .and_then(|frame| frame.function.as_deref());
     Some(match function {
-        Some(function) => ("at", function),
+        Some(function) => ("at", function.to_owned()),
         None => ("fingerprint", site.fingerprint.clone()),
     })
 }
