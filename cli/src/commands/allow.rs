@@ -149,6 +149,16 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_names_the_function_that_the_report_names() {
+        for (function, shown) in [("Adam::step", "Adam::step"), ("take", "train::epoch")] {
+            let leak = sample::finding(FindingKind::Leaked, function, 2, 64);
+            let (frame, _) = leak.shown_frames().unwrap();
+            assert_eq!(frame.function.as_deref(), Some(shown));
+            assert_eq!(site_of(&leak), Some(("at", shown.to_owned())));
+        }
+    }
+
+    #[test]
     fn a_test_that_another_file_configures_gets_no_entry() {
         let leak = sample::finding(FindingKind::Leaked, "optim::step", 2, 64);
         let by = |test: &str, file: Option<&str>| Report {
