@@ -15,12 +15,13 @@ use super::steps::{ReadWords, UnwoundFrame};
 use super::thread::StackWords;
 use crate::ledger::event::StackId;
 
-/// The number of walks that are remembered, a power of two.
-const WALKS: usize = 256;
+/// The number of walks that are remembered, a power of two. Large frameworks allocate on more than
+/// a thousand different stacks.
+const WALKS: usize = 1024;
 
-/// One in this many walks that could be remembered is. Walks that are never repeated would
-/// otherwise cost twice as much.
-const ONE_IN: u32 = 4;
+/// One in this many walks replaces the one in its slot. Remembering a walk costs as much as several
+/// walks, so a program that hardly ever repeats one would otherwise become slower.
+const ONE_IN: u32 = 8;
 
 thread_local! {
     /// The slot of this thread's last walk. Several threads may use the same caches in turn. Like
@@ -103,8 +104,8 @@ pub(super) struct KnownWalks {
     modules: usize,
     /// There is one more slot than walks can use, for the state before a thread's first walk.
     walks: Box<[KnownWalk]>,
-    /// How many walks could have been remembered.
-    candidates: u32,
+    /// How many walks were not in their slots.
+    misses: u32,
 }
 
 impl KnownWalks {
@@ -112,7 +113,7 @@ impl KnownWalks {
         Self {
             modules: 0,
             walks: vec![KnownWalk::default(); WALKS + 1].into(),
-            candidates: 0,
+            misses: 0,
         }
     }
 
@@ -156,8 +157,9 @@ impl KnownWalks {
         if self.walks[slot].is_at(start, words) {
             return false;
         }
-        self.candidates = self.candidates.wrapping_add(1);
-        self.candidates.is_multiple_of(ONE_IN)
+        let is_unused = self.walks[slot].backtrace == StackId::default();
+        self.misses = self.misses.wrapping_add(1);
+        is_unused || self.misses.is_multiple_of(ONE_IN)
     }
 
     /// Remembers a walk that began at `start` and made these steps, unless it depends on something
