@@ -18,7 +18,7 @@ use framehop::{FrameAddress, UnwindRegsNative};
 
 use self::caches::Borrowed;
 use self::modules::UnwindModules;
-use self::steps::{LastSlot, ReadWords, UnwoundFrame};
+use self::steps::{ReadWords, UnwoundFrame};
 use self::thread::StackWords;
 use self::walks::{TracedStep, WalkStart};
 use super::{DEPTH, Frames};
@@ -160,11 +160,10 @@ impl<'a> StackWalk<'a> {
         let first = FrameAddress::InstructionPointer(self.here.instruction);
         let mut frame = rules.unwind(self.modules, first, self.here.registers, &mut read)?;
         let caller = frame.stack_pointer as usize;
-        let mut last = LastSlot::NONE;
         let mut has_room = frames.push(frame.address as usize);
         while has_room {
             if let Some(steps) = &mut steps {
-                (frame, has_room) = steps.follow(&mut last, frame, &self.words, frames);
+                (frame, has_room) = steps.follow(frame, &self.words, frames);
             }
             let address = FrameAddress::from_return_address(frame.address);
             let Some(address) = address.filter(|_| has_room) else {
@@ -176,7 +175,7 @@ impl<'a> StackWalk<'a> {
             });
             let Some(next) = next else { break };
             if let Some(steps) = &mut steps {
-                steps.keep(&last, frame, &words, next);
+                steps.keep(frame, &words, next);
             }
             frame = next;
             has_room = frames.push(frame.address as usize);

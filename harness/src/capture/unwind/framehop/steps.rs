@@ -12,7 +12,6 @@ use super::thread::StackWords;
 /// The number of pairs of slots, which is a power of two. A frame can use either slot of its pair,
 /// so the frames of a deep stack hardly ever evict each other.
 const PAIRS: usize = 512;
-const SLOTS: usize = 2 * PAIRS;
 /// How many words most steps read: a return address and a frame pointer.
 const WORDS: usize = 2;
 
@@ -44,8 +43,6 @@ struct KnownStep {
     /// The addresses that the step read, and the words that it found there.
     read: [(u64, u64); WORDS],
     to: UnwoundFrame,
-    /// The slot of the step that followed this step when it was last made.
-    next: usize,
 }
 
 impl KnownStep {
@@ -62,23 +59,14 @@ impl KnownStep {
 pub(super) struct KnownSteps {
     /// The address of the list of modules with which the steps were made.
     modules: usize,
-    /// The slots. There is one more than frames can use, for the state before a walk.
     slots: Box<[KnownStep]>,
-}
-
-/// The slot of the last step of a walk.
-pub(super) struct LastSlot(usize);
-
-impl LastSlot {
-    /// Stands for the state before the first step.
-    pub(super) const NONE: Self = Self(SLOTS);
 }
 
 impl KnownSteps {
     pub(super) fn new() -> Self {
         Self {
             modules: 0,
-            slots: vec![KnownStep::default(); SLOTS + 1].into(),
+            slots: vec![KnownStep::default(); 2 * PAIRS].into(),
         }
     }
 
@@ -93,11 +81,10 @@ impl KnownSteps {
 
     /// Adds the callers of this frame as earlier walks found them, as long as nothing has changed
     /// since. Returns the last of these frames, and whether there is room for another one.
-    // Most builds of the harness are not optimised, and most of what they do for an event is this
-    // loop, so it uses neither closures nor iterators.
+    // Most builds of the harness are not optimised, and this loop takes most of the time of a walk
+    // that is not recognised, so it uses neither closures nor iterators.
     pub(super) fn follow(
-        &mut self,
-        LastSlot(last): &mut LastSlot,
+        &self,
         frame: UnwoundFrame,
         stack: &StackWords,
         frames: &mut Frames,
@@ -105,19 +92,12 @@ impl KnownSteps {
         let mut from = frame.inverted();
         let mut has_room = true;
         while has_room {
-            let mut slot = self.slots[*last].next;
-            if !self.slots[slot].is_from(&from) {
-                slot = self.slot_of(&from);
-                self.slots[*last].next = slot;
-                if !self.slots[slot].is_from(&from) {
-                    *last = slot;
-                    break;
-                }
-            }
-            *last = slot;
-            let known = &self.slots[slot];
+            let known = &self.slots[self.slot_of(&from)];
             let [first, second] = &known.read;
-            if !stack.has(!first.0, !first.1) || !stack.has(!second.0, !second.1) {
+            if !known.is_from(&from)
+                || !stack.has(!first.0, !first.1)
+                || !stack.has(!second.0, !second.1)
+            {
                 break;
             }
             from = known.to;
@@ -127,13 +107,7 @@ impl KnownSteps {
     }
 
     /// Stores a step that [`Self::follow`] did not know, and that read these words.
-    pub(super) fn keep(
-        &mut self,
-        LastSlot(last): &LastSlot,
-        from: UnwoundFrame,
-        words: &ReadWords,
-        to: UnwoundFrame,
-    ) {
+    pub(super) fn keep(&mut self, from: UnwoundFrame, words: &ReadWords, to: UnwoundFrame) {
         let read = match words.count {
             1 => [words.first[0]; WORDS],
             WORDS => words.first,
@@ -141,10 +115,11 @@ impl KnownSteps {
             _ => return,
         };
         let from = from.inverted();
-        if self.slots[*last].from != from {
-            self.slots[*last + 1] = self.slots[*last];
+        let slot = self.slot_of(&from);
+        if self.slots[slot].from != from {
+            self.slots[slot + 1] = self.slots[slot];
         }
-        let known = &mut self.slots[*last];
+        let known = &mut self.slots[slot];
         known.from = from;
         known.read = read.map(|(address, word)| (!address, !word));
         known.to = to.inverted();
@@ -189,7 +164,7 @@ impl ReadWords {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frames, KnownSteps, LastSlot, ReadWords, StackWords, UnwoundFrame};
+    use super::{Frames, KnownSteps, ReadWords, StackWords, UnwoundFrame};
 
     const FROM: UnwoundFrame = UnwoundFrame {
         address: 0x1000,
@@ -208,22 +183,20 @@ mod tests {
     fn kept(stack: &Stack, read: &[usize]) -> KnownSteps {
         let mut steps = KnownSteps::new();
         steps.keep_for(1);
-        let mut last = LastSlot::NONE;
         let words = StackWords::of(stack);
-        steps.follow(&mut last, FROM, &words, &mut Frames::new());
         let mut found = ReadWords::default();
         for position in read {
             let address = stack.as_ptr().wrapping_add(*position).addr() as u64;
             let _ = found.add(address, words.read(address).ok_or(()));
         }
-        steps.keep(&last, FROM, &found, TO);
+        steps.keep(FROM, &found, TO);
         steps
     }
 
-    fn is_known(steps: &mut KnownSteps, frame: UnwoundFrame, stack: &Stack) -> bool {
-        let (mut last, mut frames) = (LastSlot::NONE, Frames::new());
+    fn is_known(steps: &KnownSteps, frame: UnwoundFrame, stack: &Stack) -> bool {
+        let mut frames = Frames::new();
         let words = StackWords::of(stack);
-        let (end, has_room) = steps.follow(&mut last, frame, &words, &mut frames);
+        let (end, has_room) = steps.follow(frame, &words, &mut frames);
         assert!(has_room);
         let is_known = end == TO;
         assert!(is_known || end == frame);
@@ -237,14 +210,14 @@ mod tests {
         let mut stack = [1, 2, 3, 4];
         for (read, last) in [(&[3][..], 3), (&[2, 3], 2), (&[3, 1], 1)] {
             let mut steps = kept(&stack, read);
-            assert!(is_known(&mut steps, FROM, &stack));
+            assert!(is_known(&steps, FROM, &stack));
             stack[0] += 1;
             assert!(
-                is_known(&mut steps, FROM, &stack),
+                is_known(&steps, FROM, &stack),
                 "a word that it does not read"
             );
             stack[last] += 1;
-            assert!(!is_known(&mut steps, FROM, &stack), "{read:?}");
+            assert!(!is_known(&steps, FROM, &stack), "{read:?}");
             stack[last] -= 1;
             let others = [
                 UnwoundFrame {
@@ -261,12 +234,12 @@ mod tests {
                 },
             ];
             for other in others {
-                assert!(!is_known(&mut steps, other, &stack));
+                assert!(!is_known(&steps, other, &stack));
             }
             steps.keep_for(1);
-            assert!(is_known(&mut steps, FROM, &stack));
+            assert!(is_known(&steps, FROM, &stack));
             steps.keep_for(2);
-            assert!(!is_known(&mut steps, FROM, &stack), "with other modules");
+            assert!(!is_known(&steps, FROM, &stack), "with other modules");
         }
     }
 
@@ -274,8 +247,8 @@ mod tests {
     fn a_step_that_cannot_be_compared_is_not_kept() {
         let stack = [1, 2, 3, 4];
         for read in [&[][..], &[4], &[1, 4], &[4, 1], &[1, 2, 3], &[4, 4, 1]] {
-            let mut steps = kept(&stack, read);
-            assert!(!is_known(&mut steps, FROM, &stack), "{read:?}");
+            let steps = kept(&stack, read);
+            assert!(!is_known(&steps, FROM, &stack), "{read:?}");
         }
     }
 }
