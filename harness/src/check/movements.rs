@@ -50,13 +50,13 @@ pub struct RecordedAllocation {
 pub struct Step {
     /// The index of the allocation in [`Movements::allocations`].
     pub allocation: usize,
-    /// What happened to the allocation.
+    /// The kind of step.
     pub kind: StepKind,
     /// The time in microseconds since 1970.
     pub at_us: u64,
 }
 
-/// What happened to an allocation.
+/// The kinds of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
     /// The allocation was made.

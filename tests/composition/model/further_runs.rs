@@ -11,7 +11,7 @@ use super::View;
 type Number = usize;
 
 impl View<'_> {
-    /// Returns the blocks that only further runs of checks inside this session left.
+    /// Returns the blocks that only further runs of the checks inside the viewed session left.
     pub(super) fn left_again(&self) -> BTreeSet<Number> {
         let mut again = BTreeSet::new();
         for session in (self.number + 1..self.trace.sessions.len()).rev() {
@@ -83,8 +83,9 @@ fn further_runs(trace: &Trace, session: &Session) -> Option<(Tick, Tick)> {
     (session.settings.rounds <= 1).then(|| (end(first), end(last)))
 }
 
-/// Returns the blocks that only further runs of this session left. A block of the same allocator
-/// and place as one that the first run left and a later run freed stands for that one.
+/// Returns the blocks that only further runs of the session with this number left. A block of the
+/// same allocator and place as one that the first run left and a later run freed stands for that
+/// one.
 fn left_again(trace: &Trace, session: usize, inside: &BTreeSet<Number>) -> Vec<Number> {
     let Some((first, last)) = further_runs(trace, &trace.sessions[session]) else {
         return Vec::new();

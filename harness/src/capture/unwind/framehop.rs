@@ -187,7 +187,7 @@ impl<'a> StackWalk<'a> {
     pub(super) fn keep(&mut self, backtrace: StackId) {
         let start = self.start();
         let walks = &mut self.caches.of(self.modules).walks;
-        if !self.modules.is_under_valgrind && walks.follow(&start, &self.words, backtrace) {
+        if !self.modules.is_under_valgrind && walks.record_miss(&start, &self.words, backtrace) {
             let steps = self.trace();
             let walks = &mut self.caches.of(self.modules).walks;
             walks.keep(&start, &steps, backtrace);

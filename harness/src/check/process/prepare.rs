@@ -21,7 +21,7 @@ use crate::{observe, probe, registry};
 ///
 /// # Panics
 ///
-/// Panics if more allocators have a probe than can be told apart.
+/// Panics if more than 4,096 allocators have names.
 pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> MissedBefore {
     Workspace::init(manifest_dir, file);
     // This happens before anything is reported, so that an allocator with a probe is always

@@ -2,9 +2,8 @@
 //! the same frame again.
 //!
 //! The result of a step depends on the frame, on the words of the stack that the step reads, and on
-//! the modules. As long as none of these changes, the result stays the same. Comparing them costs a
-//! third of what the step costs, and a program often allocates repeatedly on the same stack, or on
-//! stacks with the same outer frames.
+//! the modules. As long as none of these changes, the result stays the same. Comparing them costs
+//! less than the step, and a program often allocates on stacks with the same outer frames.
 
 use super::Frames;
 use super::thread::StackWords;

@@ -15,12 +15,11 @@ use super::steps::{ReadWords, UnwoundFrame};
 use super::thread::StackWords;
 use crate::ledger::event::StackId;
 
-/// The number of walks that are remembered, a power of two. Large frameworks allocate on more than
-/// a thousand different stacks.
+/// The number of walks that are remembered, a power of two.
 const WALKS: usize = 1024;
 
-/// One in this many walks replaces the one in its slot. Remembering a walk costs as much as several
-/// walks, so a program that hardly ever repeats one would otherwise become slower.
+/// One in this many walks replaces the one in its slot. To be remembered, a walk is made again
+/// without the known steps, which a program that hardly ever repeats one should not pay each time.
 const ONE_IN: u32 = 8;
 
 thread_local! {
@@ -141,9 +140,9 @@ impl KnownWalks {
         Some(self.walks[slot].backtrace)
     }
 
-    /// Records that a walk that was not predicted found this backtrace. Returns whether the walk is
-    /// to be remembered.
-    pub(super) fn follow(
+    /// Records that a walk that was not predicted found this backtrace, so that it can be predicted.
+    /// Returns whether the walk is to be remembered.
+    pub(super) fn record_miss(
         &mut self,
         start: &WalkStart,
         words: &StackWords,
@@ -293,9 +292,9 @@ mod tests {
             let mut walks = KnownWalks::new();
             walks.keep_for(1);
             let (start, words) = (self.start(frame_pointer), self.words());
-            while !walks.follow(&start, &words, BACKTRACE) {}
+            while !walks.record_miss(&start, &words, BACKTRACE) {}
             walks.keep(&start, &self.steps(frame_pointer), BACKTRACE);
-            walks.follow(&start, &words, BACKTRACE);
+            walks.record_miss(&start, &words, BACKTRACE);
             walks
         }
     }
@@ -343,9 +342,9 @@ mod tests {
             let mut walks = KnownWalks::new();
             let mut steps = stack.steps(0);
             steps[0] = stack.step(steps[0].from, read, steps[0].to);
-            walks.follow(&start, &words, BACKTRACE);
+            walks.record_miss(&start, &words, BACKTRACE);
             walks.keep(&start, &steps, BACKTRACE);
-            walks.follow(&start, &words, BACKTRACE);
+            walks.record_miss(&start, &words, BACKTRACE);
             assert_eq!(walks.predicted(&start, &words), None, "{read:?}");
         }
     }
@@ -369,7 +368,7 @@ mod tests {
                     assert_eq!(found, backtrace);
                     predicted += 1;
                 }
-                None if walks.follow(&start, &words, backtrace) => {
+                None if walks.record_miss(&start, &words, backtrace) => {
                     walks.keep(&start, &stack.steps(0), backtrace);
                 }
                 None => {}
