@@ -245,61 +245,6 @@ fn kept_as_the_fortieth_specific_data() {
     });
 }
 
-/// glibc keeps the argument with which a thread was started, but its block has been reused
-/// meanwhile. Another word of memory may refer to the block by chance, or a thread may get no
-/// processor for so long that its stack cannot be read, but not in three processes in a row.
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn the_argument_that_a_thread_began_with_holds_nothing() {
-    let mut stories = String::new();
-    let held_by_nothing = (0..3).any(|_| {
-        let checked = run("kept_in_the_block_of_an_argument");
-        stories += &checked.output();
-        let holders = beside_the_static(&checked).holders.as_ref();
-        holders.is_some_and(Vec::is_empty)
-    });
-    assert!(held_by_nothing, "{stories}");
-}
-
-/// Reallocates the block that this thread freed when it began, and forgets it.
-#[cfg(target_arch = "x86_64")]
-#[inline(never)]
-fn forget_in_new_blocks() {
-    // The first of these allocations gets that block.
-    let mut blocks = std::array::from_fn::<_, 4, _>(|_| Box::new([0; 5]));
-    let pointer = taken();
-    blocks.iter_mut().for_each(|block| block.fill(pointer));
-    std::mem::forget(blocks);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[gpu_leak_check]
-#[ignore = "leaks on purpose"]
-#[test]
-fn kept_in_the_block_of_an_argument() {
-    static READY: Mutex<Option<Sender<()>>> = Mutex::new(None);
-    extern "C" fn begin(_: *mut c_void) -> *mut c_void {
-        forget_in_new_blocks();
-        overwrite_the_stack();
-        let ready = READY.lock().unwrap().take().unwrap();
-        ready.send(()).unwrap();
-        loop {
-            // SAFETY: the call only waits for a signal.
-            unsafe { libc::pause() };
-        }
-    }
-
-    keep();
-    let (ready, is_ready) = channel();
-    *READY.lock().unwrap() = Some(ready);
-    let mut thread = 0;
-    // SAFETY: the thread has default attributes, and its function takes any argument.
-    let error =
-        unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), begin, null_mut()) };
-    assert_eq!(error, 0);
-    is_ready.recv().unwrap();
-}
-
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn an_address_that_is_only_in_a_register_is_in_no_searched_place() {

@@ -412,6 +412,65 @@ mod tests {
         assert_eq!(own[0].stack.start, slot);
     }
 
+    /// The argument usually points to a block that has been freed and reused for something else, so
+    /// it must not be searched.
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "starts a thread whose argument is known")]
+    #[test]
+    fn the_searched_data_of_a_thread_ends_before_the_argument_that_it_began_with() {
+        use std::ffi::c_void;
+        use std::ptr::{null, null_mut};
+        use std::sync::Mutex;
+
+        use super::super::memory::OwnMemory;
+
+        const ARGUMENT: u64 = 0x5eed_0000_0001;
+        const DATA: u64 = 0x5eed_0000_0002;
+        /// The last key whose data is in the descriptor.
+        const LAST_KEY: libc::pthread_key_t = 31;
+
+        /// Which of the two are in the searched data, and which are in the words after it.
+        static FOUND: Mutex<[Vec<u64>; 2]> = Mutex::new([Vec::new(), Vec::new()]);
+
+        extern "C" fn search(_: *mut c_void) -> *mut c_void {
+            let mut key = 0;
+            while key < LAST_KEY {
+                // SAFETY: the key has no destructor.
+                unsafe { libc::pthread_key_create(&raw mut key, None) };
+            }
+            // SAFETY: nothing dereferences the data of the key.
+            unsafe { libc::pthread_setspecific(LAST_KEY, DATA as *const c_void) };
+            let mut pages = Pages::new(OwnMemory::open().expect("memory"), unlimited());
+            let thread = Thread {
+                // SAFETY: the function only returns the address of the descriptor.
+                pointer: Some(unsafe { libc::pthread_self() }),
+                ..waiting(String::new())
+            };
+            let [searched, _] = thread.descriptor(&mut pages);
+            let next = searched.end..searched.end + 128;
+            let found = [searched, next].map(|range| {
+                let mut words = Vec::new();
+                pages.words(range.start, range.end, |_, word| {
+                    words.extend([ARGUMENT, DATA].contains(&word).then_some(word));
+                    true
+                });
+                words
+            });
+            *FOUND.lock().expect("no panic") = found;
+            null_mut()
+        }
+
+        let mut thread = 0;
+        // SAFETY: the attributes are the default ones, and the function does not use its argument.
+        let error = unsafe {
+            libc::pthread_create(&raw mut thread, null(), search, ARGUMENT as *mut c_void)
+        };
+        assert_eq!(error, 0);
+        // SAFETY: the thread was started above and is joined once.
+        unsafe { libc::pthread_join(thread, null_mut()) };
+        assert_eq!(*FOUND.lock().expect("no panic"), [[DATA], [ARGUMENT]]);
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_list_on_the_stack_that_points_to_itself_is_no_thread_descriptor() {
