@@ -42,8 +42,6 @@ pub(crate) fn checked_in(
         .args(tests)
         .env("GPU_LEAK_CHECK_OUTPUT", base)
         .env("GPU_LEAK_CHECK_RUN", run)
-        // The machine may be busy.
-        .env("GPU_LEAK_CHECK_HELD_BY", "600s")
         .envs(environment.iter().copied())
         .envs(config.map(|path| ("GPU_LEAK_CHECK_CONFIG", path)))
         .output()
@@ -150,7 +148,8 @@ pub(crate) fn call(command: &mut Command) -> CliOutput {
     }
 }
 
-/// Removes the variables that the runner of these tests may have set.
+/// Removes the variables that the runner of these tests may have set, and gives the search for
+/// holders enough time.
 pub(crate) fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();
@@ -159,5 +158,7 @@ pub(crate) fn clean(mut command: Command) -> Command {
             command.env_remove(&*name);
         }
     }
+    // On a busy machine, the default time would not always suffice.
+    command.env("GPU_LEAK_CHECK_HELD_BY", "600s");
     command
 }

@@ -4,6 +4,8 @@
 use std::ffi::OsStr;
 use std::process::{Command, ExitStatus, Output};
 
+use crate::gpu;
+
 /// The prefixes of variables that would make the outcome of a child depend on where its parent runs.
 const AMBIENT: [&str; 6] = [
     "CI",
@@ -102,6 +104,11 @@ impl Run {
         let mut command = Command::new(program);
         command.args(arguments);
         clean(&mut command);
+        // On a busy machine, the default time would not always suffice. A real driver has so much
+        // memory that the search would read its maximum for every leak.
+        if !gpu::is_present() {
+            command.env("GPU_LEAK_CHECK_HELD_BY", "600s");
+        }
         Self {
             test: test.to_owned(),
             threads,
