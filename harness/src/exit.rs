@@ -5,12 +5,12 @@
 
 #![expect(
     unsafe_code,
-    reason = "registers C functions as exit and fork handlers"
+    reason = "registers C functions as exit and fork handlers, and as a finaliser"
 )]
 
 use std::process;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Once, OnceLock};
 
 use crate::recursion_guard::is_quiet;
 use crate::sync::{Mutex, locked};
@@ -20,6 +20,8 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 /// The number of the process in which the handlers were installed; 0 before that.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+/// See [`before_exit`].
+static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
 
 /// Registers `handler`, which is called when the process exits, but not when it is killed or
 /// aborts. The handler that was registered last is called first.
@@ -28,6 +30,14 @@ static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 /// in a forked child, because the child would repeat the report of its parent.
 pub(crate) fn at_exit(handler: fn()) {
     locked(&AT_EXIT).push(handler);
+    install();
+}
+
+/// Registers the only `handler` that is called when the process begins to exit, as long as the
+/// loader may still be asked for libraries. Later it would initialise finalised libraries again.
+pub(crate) fn before_exit(handler: fn()) {
+    // An error means that the handler is already registered.
+    let _ = BEFORE_EXIT.set(handler);
     install();
 }
 
@@ -88,7 +98,27 @@ pub(crate) fn install() {
     });
 }
 
+/// Runs when the loader finalises this code, which it does in an exit handler of its own. That
+/// handler runs before [`on_exit`] if a constructor of a library has installed `on_exit`.
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the section holds pointers to functions of this type, and the loader calls each of them
+// once. This one only stores an atomic.
+#[unsafe(link_section = ".fini_array")]
+static FINALISER: extern "C" fn() = {
+    extern "C" fn finalise() {
+        EXITING.store(true, Ordering::Relaxed);
+    }
+    finalise
+};
+
 extern "C" fn on_exit() {
+    if !exiting()
+        && may_report()
+        && let Some(handler) = BEFORE_EXIT.get()
+    {
+        let _ = std::panic::catch_unwind(handler);
+    }
     EXITING.store(true, Ordering::Relaxed);
     if !may_report() {
         return;

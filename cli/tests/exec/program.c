@@ -281,9 +281,10 @@ int main(int count, char **words)
     }
     else if (is("breaks")) breaks_its_context(0);
     else if (is("breaks-and-resets")) breaks_its_context(1);
-    else if (is("libraries")) {
+    else if (is("libraries") || is("libraries-with-their-own-symbols-first")) {
+        int flags = is("libraries") ? RTLD_NOW : RTLD_NOW | RTLD_DEEPBIND;
         for (int word = 2; word + 1 < count; word += 2) {
-            void *other = dlopen(words[word], RTLD_NOW);
+            void *other = dlopen(words[word], flags);
             if (!other) { fprintf(stderr, "%s\n", dlerror()); return 75; }
             if (nested(word, (int (*)(void *))dlsym(other, words[word + 1]))) return 76;
         }

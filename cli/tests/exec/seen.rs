@@ -48,6 +48,26 @@ fn a_program_that_finds_no_device_is_not_clean() {
     assert_eq!(beside.files().len(), 2, "{:?}", beside.reported);
 }
 
+/// The `dlsym` of such a library is the C library's, so what the library looks up is not seen.
+#[test]
+fn a_library_with_its_own_symbols_first_is_named_and_the_program_is_not_clean() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = ["-shared", "-fPIC", "-DFUNCTION=creates"];
+    let library = compiled_from("library.c", directory.path(), "plugin.so", &options);
+    let run = |what: &str| {
+        let words = [OsStr::new(what), library.as_os_str(), OsStr::new("creates")];
+        ran_with(&Fake::new(), &[], program(), &words)
+    };
+    assert_eq!(run("libraries").reported.code, Some(1), "the leak is seen");
+    let unseen = run("libraries-with-their-own-symbols-first");
+    assert_eq!(unseen.reported.code, Some(3), "{:?}", unseen.reported);
+    let report = &unseen.files()[0].reports[0];
+    assert_eq!(report.status, CheckStatus::Inconclusive);
+    let reason = report.reason.as_ref().expect("a reason");
+    assert_eq!(reason.code, Code::UnheardLibrary, "{reason:?}");
+    assert!(reason.what.ends_with("/plugin.so"), "{reason:?}");
+}
+
 /// A report that was requested is written even without a driver.
 #[test]
 fn a_missing_driver_is_reported_and_the_report_is_still_written() {

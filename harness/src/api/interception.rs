@@ -1,7 +1,10 @@
 //! Which calls to the drivers were intercepted during a check, and which were missed.
 
+use std::sync::OnceLock;
+
 use gpu_leak_interpose::{
-    MissedCalls, WatchedFunction, bindings_past_us, libraries_elsewhere, missed_calls,
+    BindingPastUs, MissedCalls, WatchedFunction, bindings_past_us, libraries_elsewhere,
+    missed_calls,
 };
 
 use super::{Reach, cuda, reach, vulkan, wrapper};
@@ -40,9 +43,33 @@ fn is_used_by_vulkan_alone() -> bool {
 /// The calls that had already been missed when a check began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MissedBefore {
-    /// The number of bindings; `None` for a check that covers all bindings since the process began.
+    /// The number of bindings; `None` for a check that covers all bindings since this code was
+    /// loaded.
     bindings: Option<usize>,
     calls: Vec<MissedCalls>,
+}
+
+/// The number of bindings when this code was loaded. These bindings were replaced immediately.
+static AT_LOAD: OnceLock<usize> = OnceLock::new();
+/// The bindings found since then, when the process began to exit.
+static BEFORE_EXIT: OnceLock<Vec<BindingPastUs>> = OnceLock::new();
+
+fn at_load() -> usize {
+    *AT_LOAD.get_or_init(|| bindings_past_us(usize::MAX).now)
+}
+
+/// Replaces the bindings of a program that is linked to a driver, which are bound to the driver's
+/// functions before this code runs.
+pub(super) fn replace_first_bindings() {
+    let _ = at_load();
+}
+
+/// Prepares for a check that ends after the loader has finalised its libraries, when it can no
+/// longer be asked for them.
+pub(crate) fn find_bindings_before_exit() {
+    exit::before_exit(|| {
+        let _ = BEFORE_EXIT.set(bindings_past_us(at_load()).found);
+    });
 }
 
 /// The calls and bindings that were not intercepted.
@@ -63,10 +90,11 @@ impl MissedBefore {
         let calls = missed_calls().into_iter();
         let new = calls.filter(|call| !self.calls.contains(call));
         let functions = new.map(|call| call.name);
-        let since = self.bindings.unwrap_or(usize::MAX);
-        // At exit, the loader has already finalised its libraries.
-        let past = (!exit::exiting()).then(|| bindings_past_us(since).found);
-        let past = past.into_iter().flatten();
+        let past = match exit::exiting() {
+            true => BEFORE_EXIT.get().cloned().unwrap_or_default(),
+            false => bindings_past_us(self.bindings.unwrap_or_else(at_load)).found,
+        };
+        let past = past.into_iter();
         let past = past.filter(|binding| is_meant(&binding.symbol));
         let mut libraries: Vec<_> = past.map(|binding| binding.library).collect();
         libraries.dedup();

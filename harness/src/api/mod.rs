@@ -10,9 +10,11 @@ mod wrapper;
 use std::sync::OnceLock;
 
 pub(crate) use gpu_leak_interpose::Reach;
-use gpu_leak_interpose::{Registration, bindings_past_us, register};
+use gpu_leak_interpose::{Registration, register};
 
-pub(crate) use interception::{Interception, Missed, MissedBefore, begin_check, cuda_interception};
+pub(crate) use interception::{
+    Interception, Missed, MissedBefore, begin_check, cuda_interception, find_bindings_before_exit,
+};
 pub use wrapper::before_initialisation;
 pub(crate) use wrapper::{stop, was_asked_for};
 
@@ -47,8 +49,7 @@ extern "C" fn begin() {
     for table in &TABLES {
         let _ = REACH.set(register(table));
     }
-    // A program that is linked to a driver is already bound to the driver's functions.
-    let _ = bindings_past_us(usize::MAX);
+    interception::replace_first_bindings();
 }
 
 /// Returns which look-ups of the process are intercepted.

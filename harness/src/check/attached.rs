@@ -130,6 +130,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         }),
     };
     let attached = ATTACHED.get_or_init(|| attached);
+    api::find_bindings_before_exit();
     exit::at_exit(|| {
         if let Some(attached) = ATTACHED.get() {
             attached.exit_began();
