@@ -64,8 +64,8 @@ pub(crate) fn is_complete(overview: &Overview<'_>) -> bool {
 }
 
 /// Returns the entries and overrides of the configuration file that match nothing in a run of the
-/// whole suite, and prints a note for each entry of which nothing is known, because the run does not
-/// contain all of its tests: another run may include ignored tests, or have more features.
+/// whole suite. An entry some of whose tests did not run is only noted: another run may include
+/// ignored tests, or have more features.
 pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResult<Vec<String>> {
     let findings = run.reports().flat_map(|report| &report.findings);
     let exceeded = findings.filter_map(|finding| finding.exceeds.as_deref());
@@ -85,7 +85,8 @@ pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResu
         match &missing[..] {
             [] => sentences.push(unmatched_entry(entry)),
             missing => say(format_args!(
-                "note: {} may match nothing, but {} did not run: remove what no longer exists from the file",
+                "note: {} matched nothing, but {} did not run: remove tests that no longer exist \
+                 from its `tests`",
                 entry.stands_in,
                 test_names(missing, 3)
             )),

@@ -167,7 +167,7 @@ fn no_entry_at_the_line_of_another_one_is_raised() {
     assert!(
         noted
             .stderr
-            .contains("no entry of the file matches them now"),
+            .contains("no entry in the file matches them now"),
         "{noted:?}"
     );
 }

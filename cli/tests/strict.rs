@@ -159,7 +159,7 @@ fn an_entry_of_a_test_that_did_not_run_is_noted_and_fails_nothing() {
         tests = [\"*::gives_back\", \"slow_leak\"]\nreason = \"old\"\n";
     let strict = tested(&["gives_back"], file, &[]);
     assert_eq!(strict.code, Some(0), "{strict:?}");
-    let note = "gpu-leak-check.toml:4 may match nothing, but slow_leak did not run: ";
+    let note = "gpu-leak-check.toml:4 matched nothing, but slow_leak did not run: ";
     assert!(strict.stderr.contains(note), "{strict:?}");
 }
 

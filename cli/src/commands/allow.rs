@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Allow) -> ExitResult<Exit> {
     for other in set_others_aside(&mut run, &file.shown) {
         let other = escape::name(&other);
         say(format_args!(
-            "note: no entry for the tests that {other} configures: call this command with \
+            "note: no entry for the tests that {other} configures: run this command with \
              GPU_LEAK_CHECK_CONFIG={other}"
         ));
     }
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Allow) -> ExitResult<Exit> {
     let unexpected: Vec<_> = overview.unexpected.iter().map(|it| &*it.test).collect();
     if !unexpected.is_empty() {
         say(format_args!(
-            "note: no entry for {} (unexpected): the test states itself what must leak, so change \
+            "note: no entry for {} (unexpected): the test itself states what must leak, so change \
              its option `expect`",
             test_names(&unexpected, 5)
         ));
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Allow) -> ExitResult<Exit> {
     let reason = args.reason.as_deref().unwrap_or_default();
     for place in exceeded(&run, &file.shown, &file.entries).others {
         let what = match is_in(place, &file.shown) {
-            true => "no entry of the file matches them now, so run these tests again",
+            true => "no entry in the file matches them now, so run these tests again",
             false => "raise those limits instead of adding an entry",
         };
         let entry = escape::name(place);

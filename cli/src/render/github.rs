@@ -19,7 +19,7 @@ use crate::workspace::without_parents;
 
 /// How many annotations of each level GitHub shows for a step.
 const MAX_SHOWN: usize = 10;
-/// How many tests of a finding are named.
+/// The maximum number of tests that are named for a finding.
 const MAX_NAMES: usize = 5;
 
 pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> String {
@@ -75,7 +75,10 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> String {
         }
         if let more @ 1.. = lines.len().saturating_sub(MAX_SHOWN) {
             let more = quantity(more as u64, &format!("more {level}"));
-            let _ = writeln!(out, "gpu-leak-check: {more} than GitHub shows for one step");
+            let _ = writeln!(
+                out,
+                "gpu-leak-check: {more} left out: GitHub shows at most {MAX_SHOWN} per step"
+            );
         }
     }
     out

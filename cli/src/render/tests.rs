@@ -190,7 +190,7 @@ fn github_gets_no_more_errors_than_it_shows() {
         10
     );
     assert!(
-        text.contains("4,990 more errors than GitHub shows"),
+        text.contains("4,990 more errors left out: GitHub shows"),
         "{text}"
     );
     let text = shown(&run, Format::Text, 100);
@@ -295,7 +295,7 @@ fn annotations_are_limited_to_what_github_shows_for_a_step() {
     let github = shown(&sample::run(reports.clone()), Format::Github, 0);
     assert_eq!(github.matches("::warning ").count(), 10, "{github}");
     assert!(
-        github.contains("4,990 more warnings than GitHub shows for one step"),
+        github.contains("4,990 more warnings left out: GitHub shows at most 10 per step"),
         "{github}"
     );
 

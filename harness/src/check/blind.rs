@@ -39,7 +39,7 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
             untraced(true, vulkan?, true)
         }
         Interception::Whole => None,
-        // The program uses another API, and calls of that API are intercepted.
+        // The program uses another API, and calls to that API are intercepted.
         Interception::Unused if saw_events || vulkan::is_intercepted() => None,
         // At exit, the driver must not be called to find out whether there is a device.
         Interception::Unused if exit::exiting() && api::was_asked_for() => {
@@ -76,7 +76,7 @@ pub(crate) fn missing() -> Option<Reason> {
 fn not_initialised() -> Reason {
     Reason::new(
         Code::NoGpu,
-        "the program could not initialise a driver: its calls of cuInit or vkCreateInstance failed",
+        "the program could not initialise a driver: its calls to cuInit or vkCreateInstance failed",
         "run it on a machine with a driver and a device that are visible to the program",
     )
 }

@@ -405,7 +405,7 @@ impl Session {
             Stage::Idle => return None,
             Stage::Reading => (
                 "the check panicked while the body was not running, for example in a probe",
-                "read the message of the panic; a probe must not panic",
+                "read the panic message; a probe must not panic",
             ),
             Stage::Body if self.is_filed => (
                 "the future of the async block was dropped before it completed",
@@ -423,7 +423,7 @@ impl Session {
         let mut report = Report::about(self.input.subject.clone(), CheckStatus::NotMeasured);
         report.reason = Some(Reason::new(Code::Unfinished, what, remedy));
         report.outcome = Some(match self.stage {
-            // Code that drops a future or a scope goes on, and no panic can stop it.
+            // The code that dropped the future or the scope goes on, and no panic can stop it.
             Stage::Body => outcome::weigh(&report, &self.policy, None).min(Outcome::Warn),
             _ => Outcome::Fail,
         });

@@ -97,7 +97,7 @@ fn describe(machine: &Machine) -> Vec<(&'static str, String)> {
     }
     rows.extend(machine.devices.iter().map(|device| ("GPU", device.clone())));
     match &machine.heard {
-        Ok(()) => rows.push(("calls", "watched from the first one on".to_owned())),
+        Ok(()) => rows.push(("calls", "watched from the first call".to_owned())),
         Err(reason) => {
             rows.push(("calls", format!("{}: {}", reason.code.name(), reason.what)));
             rows.push(("what to do", reason.remedy.clone()));
