@@ -21,7 +21,8 @@ pub(crate) enum DiffStatus {
     Fixed,
 }
 
-/// A test, which other programs may have under the same name: its name, and what selects it.
+/// Identifies a test by its name and by what selects it, because several programs may have a test
+/// of that name.
 type TestKey<'run> = (&'run str, &'run str);
 
 /// Returns a line for each finding, with its status.

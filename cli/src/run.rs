@@ -36,8 +36,8 @@ pub(crate) struct Run {
 
 #[derive(Debug, Default)]
 pub(crate) struct Process {
-    /// The name of the program, such as `optim::train`: its package's name, and its own if that is
-    /// another one.
+    /// The name of the program, such as `optim::train`: the name of its package, and its own name
+    /// if that differs.
     pub(crate) binary: String,
     /// The contents of the run file that it wrote.
     pub(crate) file: RunFile,
@@ -360,9 +360,9 @@ fn tests(began: &[Began]) -> String {
     test_names(&tests, 5)
 }
 
-/// Lets the blocks of a process pass if they failed, but the check around them did not: the test
-/// caught or expected their panics, and what they left was judged again. A process writes the report
-/// of a block before the report of the check around it.
+/// Marks failed blocks as passed if the check around them did not fail: the test caught or expected
+/// their panics, and what they left was judged again. A process writes the report of a block before
+/// the report of the check around it.
 fn pass_blocks_of_passed_tests(reports: &mut [Report]) {
     for at in (0..reports.len()).rev() {
         let (block, later) = reports[at..].split_first_mut().expect("it is in range");

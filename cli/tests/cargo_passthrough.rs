@@ -166,8 +166,8 @@ fn cargos_exit_code_is_kept_if_no_process_could_write_its_file() {
     }
 }
 
-/// The run's marker needs no new file. It has a short name, so that a directory can have so long a path
-/// that the file of a program with a long name cannot be created in it.
+/// The failure is recorded in the run's marker. The marker's name is short, so it exists even in a
+/// directory whose path is too long for the run file of a program with a long name.
 #[test]
 fn a_process_that_could_not_create_its_file_is_not_forgotten() {
     let directory = tempfile::tempdir().expect("a directory");

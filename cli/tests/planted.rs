@@ -1,4 +1,4 @@
-//! Tests that real checks judge, each in a separate process.
+//! Planted tests. Other tests run each of them in a separate process, under a real check.
 
 use std::env;
 use std::mem::forget;

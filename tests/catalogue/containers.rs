@@ -246,7 +246,7 @@ mod frames {
     }
 }
 
-/// Loaded code, by the name of its kernel.
+/// Loaded code, keyed by the name of its kernel.
 mod shaders {
     use std::collections::HashMap;
 

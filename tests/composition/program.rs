@@ -88,7 +88,7 @@ pub(super) enum Action {
     },
     /// Frees the oldest block of a list.
     FreeOldest { list: u8 },
-    /// Changes a sum that only a probe knows, and possibly changes it back.
+    /// Changes a sum that only a probe knows, and may change it back.
     ChangeSum { sum: Sum, bytes: u64, back: bool },
     /// Makes the pool allocate a segment that stays empty.
     Reserve { bytes: u64 },

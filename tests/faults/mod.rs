@@ -1,4 +1,4 @@
-//! Each foreign call of the harness fails in turn: every driver function that it calls, and its
+//! Each external call of the harness fails in turn: every driver function that it calls, and its
 //! requests to the operating system. The check still finds a planted leak, or says why it cannot.
 //! It never reports a leak in a body that leaves nothing. Nothing ends the process.
 

@@ -53,7 +53,7 @@ fn kept_in_a_static() {
     keep();
 }
 
-/// Fails unless the searches for the leaks of many scopes end some time.
+/// Fails unless the searches for the leaks of many scopes eventually end.
 #[ignore = "leaks on purpose"]
 #[test]
 fn kept_by_many_scopes() {

@@ -41,7 +41,7 @@ fn run(test: &str) -> checked::Checked {
     checked::run(&format!("hooks::driver::{test}"))
 }
 
-/// The reserve of a pool that allowed memory pins is not a separate finding.
+/// If allowed memory pins the reserve of a pool, that reserve is not a separate finding.
 #[test]
 fn allowed_memory_of_the_driver_fails_nothing() {
     assert_allowed(&run("keeps_some_of_each"), &[3000, 2000, 1000, 0]);

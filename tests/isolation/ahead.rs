@@ -85,8 +85,8 @@ mod switched_off {
     }
 }
 
-/// The variable that makes the process start a thread before `main`, like libraries that have their
-/// own thread.
+/// The variable that makes the process start a thread before `main`, as libraries with a thread of
+/// their own do.
 const EARLY_THREAD: &str = "GPU_LEAK_TESTS_EARLY_THREAD";
 
 #[cfg(target_os = "linux")]

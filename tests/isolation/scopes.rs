@@ -137,7 +137,7 @@ fn runtime() -> &'static Runtime {
     })
 }
 
-/// Runs a check in a process where the pool and the runtime existed before.
+/// Runs a check in a process where the pool and the runtime already exist.
 fn with_old_pools(check: fn() -> ExitCode) {
     // The first check starts to intercept driver calls.
     has_nothing();

@@ -1,5 +1,5 @@
-//! Files that are not recordings, or damaged ones. The result is one error with the file and the
-//! line, and no panic.
+//! Files that are not recordings, and damaged recordings. Reading one gives at most a single
+//! error, which names the file and the line, and never a panic.
 
 use std::fs;
 use std::path::Path;

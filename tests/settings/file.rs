@@ -59,7 +59,7 @@ fn leaks_in_a_block() {
     scope.finish().assert_clean();
 }
 
-/// Reports, `[[allow]]` entries and the command call a block by the name of its test and its own.
+/// In reports, `[[allow]]` entries and the command, the name of a block begins with that of its test.
 #[test]
 fn an_override_holds_for_blocks_by_the_name_that_reports_show() {
     let text = "[[override]]\ntest = '*::leaks_in_a_block'\ntolerance = 20\n\

@@ -1,4 +1,4 @@
-//! Calls of the driver, on this machine's GPU if there is one, otherwise on the stand-in.
+//! Driver calls, on this machine's GPU if there is one, otherwise on the stand-in.
 
 #![expect(unsafe_code, reason = "calls the driver")]
 #![expect(

@@ -1,4 +1,4 @@
-//! Calls of the driver, for what the allocators here do not have: handles, and frees that fail.
+//! Driver calls, for what the allocators here do not have: handles, and frees that fail.
 
 #![expect(
     unsafe_code,

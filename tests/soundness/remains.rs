@@ -33,7 +33,7 @@ fn third_path() {
     take(MUCH);
 }
 
-/// Leaves a block at another call site than the previous and the next run.
+/// Leaves a block, at a call site other than those of the previous and the next run.
 pub(super) fn by_turns() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     match RUNS.fetch_add(1, Ordering::Relaxed) % 3 {

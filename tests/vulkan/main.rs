@@ -23,7 +23,7 @@ fn opens_the_device() {
     objects::shared();
 }
 
-/// The message if a call fails that is expected to succeed.
+/// The message if a call that is expected to succeed fails.
 const WORKS: &str = "Vulkan does this";
 
 /// Runs a test that leaks in a process of its own, and compares the kinds, counts and bytes that

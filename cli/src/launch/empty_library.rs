@@ -1,7 +1,7 @@
 //! An empty 32-bit shared library. 32-bit programs load it instead of the library that watches
 //! programs. Their loader would print an error for that library.
 
-/// Sizes and offsets in the file, in bytes.
+// Sizes and offsets in the file, in bytes.
 const HEADER: u32 = 52;
 const SEGMENT: u32 = 32;
 const DYNAMIC: u32 = HEADER + 3 * SEGMENT;

@@ -13,7 +13,7 @@ use crate::overview::Overview;
 ///
 /// [1]: https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions
 const MAX_SIZE: usize = 1024 * 1024 - 1024;
-/// How many tests of a finding are named.
+/// The maximum number of tests that are named for a finding.
 const MAX_NAMES: usize = 3;
 
 pub(super) fn render(overview: &Overview<'_>) -> String {

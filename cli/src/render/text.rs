@@ -10,7 +10,7 @@ use crate::overview::{Group, Overview, Peak};
 
 /// How many findings are shown; the others are counted.
 const MAX_FINDINGS: usize = 20;
-/// How many tests of a finding are named.
+/// The maximum number of tests that are named for a finding.
 const MAX_NAMES: usize = 5;
 /// How many peaks are shown; the others are counted.
 const MAX_PEAKS: usize = 12;

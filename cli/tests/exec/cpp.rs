@@ -1,4 +1,4 @@
-//! A program in C++ is reported in the words of its source, with and without line tables.
+//! Reports about a C++ program name functions as its source does, with and without line tables.
 
 use gpu_leak_check::report::check_report::Finding;
 use gpu_leak_tests::fake::Fake;

@@ -121,7 +121,7 @@ impl Place {
     /// Returns the CUDA device with this ordinal.
     #[must_use]
     pub const fn cuda(ordinal: usize) -> Self {
-        // No device has an ordinal as large as the largest number.
+        // No device has an ordinal this large, so greater ones are clamped.
         let largest = u32::MAX;
         let number = if ordinal < largest as usize {
             ordinal as u32

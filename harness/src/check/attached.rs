@@ -80,7 +80,7 @@ struct AttachedState {
     exit: Option<Mark>,
 }
 
-/// Begins to watch this process, inside its `cuInit`. If calls of the driver cannot be intercepted,
+/// Begins to watch this process, inside its `cuInit`. If calls to the driver cannot be intercepted,
 /// records this in the run file and returns `None`.
 pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let _quiet = quiet();

@@ -54,7 +54,7 @@ const DESTRUCTION: usize = 1;
 /// destroy call has waited for too long.
 pub(crate) type Reading = Guard<READING>;
 
-/// A guard: while it exists, no reading begins of anything that its [`Exclusion`] protects.
+/// A guard: while it exists, no reading of what its [`Exclusion`] protects begins.
 pub(crate) type Destruction = Guard<DESTRUCTION>;
 
 impl<const KIND: usize> Drop for Guard<KIND> {

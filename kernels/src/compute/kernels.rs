@@ -139,7 +139,7 @@ pub(crate) trait TransferKernels {
     /// Sets all bytes to 0.
     fn zero(&self, storage: &Arc<Storage>) -> Result<()>;
 
-    /// Sets every element of a contiguous `f32` output.
+    /// Sets every element of a contiguous `f32` output to `value`.
     fn fill(&self, value: f32, out: Operand<'_>) -> Result<()>;
 
     /// Copies elements between any two layouts with the same shape.

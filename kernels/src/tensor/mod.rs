@@ -111,7 +111,7 @@ impl Tensor {
     }
 }
 
-/// Does not show the content, which has possibly not been computed yet.
+/// Does not show the content, which may not have been computed yet.
 impl fmt::Debug for Tensor {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

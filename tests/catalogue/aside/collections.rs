@@ -1,6 +1,6 @@
 //! Lists, maps, caches and pools.
 
-/// Executable graphs, by the number of their steps.
+/// A cache of executable graphs, keyed by their number of steps.
 mod plans {
     use cudarc::driver::sys::CUgraphExec;
     use gpu_leak_check::gpu_leak_check;

@@ -1,5 +1,5 @@
-//! Programs on which the code that locates mistakes is tested, but which its authors do not look
-//! at.
+//! Held-out programs. They test the code that locates mistakes, but its authors do not look at
+//! them.
 
 mod collections;
 mod flow;

@@ -251,7 +251,7 @@ mod background {
     }
 }
 
-/// Players that are notified of changes of the volume for as long as they exist.
+/// Players that are notified of changes to the volume for as long as they exist.
 mod volume {
     use std::sync::{Arc, Mutex};
 

@@ -18,7 +18,7 @@ pub(crate) fn module() -> sys::CUmodule {
     unsafe { made(|out| sys::cuModuleLoadData(out, image)) } // leak: module
 }
 
-/// Loads a module from another image than [`module`] does.
+/// Loads a module from an image other than that of [`module`].
 pub(crate) fn load(image: &CStr) -> sys::CUmodule {
     // SAFETY: the image is a C string.
     unsafe { made(|out| sys::cuModuleLoadData(out, image.as_ptr().cast())) }

@@ -44,7 +44,7 @@ pub(crate) fn free_addresses(address: Pointer) {
     done(unsafe { sys::cuMemAddressFree(address, BYTES) });
 }
 
-/// Returns the next part, for a mapping, of an address range that is reserved once.
+/// Returns the next part of an address range that is reserved once. The caller maps memory there.
 fn next_room() -> Pointer {
     const ROOMS: u64 = 512;
     static RANGE: OnceLock<Pointer> = OnceLock::new();

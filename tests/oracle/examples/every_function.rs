@@ -78,7 +78,7 @@ impl Driver {
     }
 }
 
-/// Returns room for a result that a call writes through another parameter than the first.
+/// Returns room for a result that a call writes through a parameter other than the first.
 fn answer() -> Box<u64> {
     Box::new(0)
 }

@@ -1,7 +1,7 @@
 //! The layout of CUPTI's parameter block for each watched call.
 //!
-//! This table was written from CUPTI's own headers, and not from the harness's table. The numbers
-//! of calls are those of `cupti_driver_cbid.h`. A parameter is given by its offset in bytes in its
+//! This table was written from CUPTI's own headers, and not from the harness's table. The call
+//! numbers are those of `cupti_driver_cbid.h`. A parameter is given by its offset in bytes in its
 //! block, as laid out in `generated_cuda_meta.h`. Both headers are in the toolkit's
 //! `extras/CUPTI/include`, and in the packages `nvidia-cuda-cupti` and `nvidia-cuda-cupti-cu12` for
 //! Python.

@@ -9,7 +9,7 @@ use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::skipped;
 
-/// The message if a call fails that is expected to succeed.
+/// The message if a call that is expected to succeed fails.
 const WORKS: &str = "Vulkan does this";
 
 /// An instance, and a device with one queue.

@@ -2,8 +2,8 @@
 
 use similar::{ChangeTag, TextDiff};
 
-/// Returns the lines that only `before` has, after `- `, and those that only `after` has, after `+
-/// `, in order.
+/// Returns, in order, the lines that only `before` has, each prefixed with `- `, and those that only
+/// `after` has, each prefixed with `+ `.
 pub(super) fn lines(before: &str, after: &str) -> String {
     let (before, after): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let diff = TextDiff::from_slices(&before, &after);

@@ -236,7 +236,7 @@ fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
 /// Parses a list in libtest's format and returns its tests and benchmarks, or `None` if the list
 /// has another format. libtest ends the list with the numbers of both. A benchmark that is selected
 /// by name runs once, like a test. Other harnesses list only names. In that case, nothing is known
-/// about benchmarks, and a program that lists nothing possibly does not know the option.
+/// about benchmarks, and a program that lists nothing may not know the option.
 fn names(listed: &str) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let mut has_benchmarks = false;

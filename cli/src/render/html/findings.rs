@@ -8,7 +8,7 @@ use super::sources::{Line, excerpt, passage};
 use crate::output::test_names;
 use crate::overview::Group;
 
-/// How many tests of a finding are named.
+/// The maximum number of tests that are named for a finding.
 const MAX_NAMES: usize = 50;
 
 #[derive(Debug)]

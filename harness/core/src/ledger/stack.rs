@@ -122,7 +122,7 @@ impl Stacks {
         true
     }
 
-    /// Returns the number after the last one assigned. The last backtraces are possibly not stored
+    /// Returns the number after the last one assigned. The last backtraces may not be stored
     /// yet.
     pub fn end(&self) -> u32 {
         self.next.load(Ordering::Relaxed)

@@ -16,7 +16,7 @@ pub struct Holder {
     pub allocated_in: Vec<String>,
 }
 
-/// A place where a program's own data begins.
+/// A static, a thread-local or a stack, where a chain of pointers begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct HolderRoot {
@@ -44,7 +44,7 @@ pub struct HolderRoot {
     pub module: Option<String>,
 }
 
-/// The kind of a place where a program's own data begins.
+/// The kind of place where a chain of pointers begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

@@ -226,8 +226,8 @@ impl<M: Memory> Search<'_, M> {
                     return true;
                 }
                 found.names_a_context |= driver.objects.contexts.contains(&Hidden::of(word));
-                // An unaligned word is ignored here, because parts of two adjacent words may look
-                // like such an address.
+                // Only aligned words count here, because parts of two adjacent words may look like
+                // an address.
                 found.is_drivers |= at % 8 == 0
                     && driver.libraries.region(word).is_some()
                     && !driver.objects.functions.contains(&word);

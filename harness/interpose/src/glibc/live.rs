@@ -93,7 +93,7 @@ pub(crate) fn detached(handle: libc::pthread_t, mark: impl FnOnce() -> u64) {
     }
 }
 
-/// Counts a call of `create`, which starts a thread without a token.
+/// Counts a call to `create`, which starts a thread without a token.
 pub(crate) fn start_without_token<T>(create: impl FnOnce() -> T) -> T {
     BEGUN.fetch_add(1, Ordering::SeqCst);
     let result = create();

@@ -113,8 +113,7 @@ fn unchecked_threads() -> Vec<String> {
     }
 }
 
-/// Adds the checks of other processes that ended their process and that no process has reported
-/// yet.
+/// Adds the checks that ended other processes and that no process has reported yet.
 fn add_other_processes(summary: &mut Summary) {
     for aborted in unreported() {
         // If this was an isolated test, its parent has reported its end.

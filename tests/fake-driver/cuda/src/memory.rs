@@ -222,7 +222,7 @@ api! {
         address.put(driver()?.allocate_linear(Kind::Linear, size as u64, false)?)
     }
 
-    // This variant stands for one of a later CUDA release than that of any current program.
+    // Stands for a variant that a future CUDA release adds.
     cuMemAlloc_v99 fn(address: Out<u64>, size: usize, _more: u64) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);

@@ -19,7 +19,7 @@ struct Inside {
     all: AtomicUsize,
     exclusive: AtomicUsize,
     /// The number of times that a check was admitted while another was inside.
-    meetings: AtomicUsize,
+    overlaps: AtomicUsize,
 }
 
 impl Inside {
@@ -27,19 +27,19 @@ impl Inside {
     /// time.
     fn work(&self, manner: Manner) -> bool {
         let exclusive = usize::from(manner == Exclusive);
-        let meetings = self.meetings.load(Ordering::SeqCst);
+        let overlaps = self.overlaps.load(Ordering::SeqCst);
         let others = self.all.fetch_add(1, Ordering::SeqCst);
-        self.meetings.fetch_add(others.min(1), Ordering::SeqCst);
+        self.overlaps.fetch_add(others.min(1), Ordering::SeqCst);
         self.exclusive.fetch_add(exclusive, Ordering::SeqCst);
         thread::yield_now();
-        let met = self.meetings.load(Ordering::SeqCst) != meetings;
+        let met = self.overlaps.load(Ordering::SeqCst) != overlaps;
         self.exclusive.fetch_sub(exclusive, Ordering::SeqCst);
         self.all.fetch_sub(1, Ordering::SeqCst);
         met
     }
 
-    /// Runs a check that waits for its turn. An exclusive check must meet no other, and a parallel
-    /// one must meet no exclusive one.
+    /// Runs a check that waits for its turn. An exclusive check must not overlap any other, and a
+    /// parallel one must not overlap an exclusive one.
     fn take_turn(&self, gate: &Gate, manner: Manner) {
         let turn = gate.enter(manner);
         assert_eq!(self.exclusive.load(Ordering::SeqCst), 0, "one was there");
@@ -47,14 +47,14 @@ impl Inside {
             assert_eq!(self.all.load(Ordering::SeqCst), 0, "not alone");
         }
         let met = self.work(manner);
-        assert_eq!(turn_met(&turn, met), met, "a meeting that the gate missed");
+        assert_eq!(turn_met(&turn, met), met, "an overlap that the gate missed");
         if manner == Exclusive {
-            assert!(!turn.met_another(), "a meeting that the gate made up");
+            assert!(!turn.met_another(), "an overlap that the gate made up");
         }
     }
 }
 
-/// Whether the gate has seen a meeting that `work` saw. The gate may also see a meeting with a
+/// Whether the gate has seen an overlap that `work` saw. The gate may also see an overlap with a
 /// check that has not begun to work, or has finished.
 fn turn_met(turn: &Turn<'_>, met: bool) -> bool {
     met && turn.met_another()
@@ -180,7 +180,7 @@ pub fn a_check_of_the_program_s_own() {
     let (gate, inside) = (Gate::default(), Inside::default());
     let take = |turn: Turn<'_>, manner| {
         let met = inside.work(manner);
-        assert_eq!(turn_met(&turn, met), met, "a meeting that the gate missed");
+        assert_eq!(turn_met(&turn, met), met, "an overlap that the gate missed");
     };
     thread::scope(|threads| {
         threads.spawn(|| take(gate.enter_now(Exclusive), Exclusive));

@@ -30,7 +30,7 @@ fn bound_memory_is_judged_as_the_objects_bound_to_it() {
                 (made.kind, made.bytes) = (Kind::Memory, 1024);
             });
         }
-        // Later memory, or another device's, may have the same handle.
+        // Memory that is allocated later, or on another device, may have the same handle.
         run.make(30, |made| {
             made.key = object(Kind::Memory, 2);
             (made.kind, made.bytes) = (Kind::Memory, 1024);

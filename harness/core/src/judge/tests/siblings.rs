@@ -19,7 +19,7 @@ fn freed(line: u32, at: u32, events: &[(u64, u64)]) -> FreedAt {
     }
 }
 
-/// Allocates at a line and frees at another.
+/// Allocates at one line and frees at another.
 pub(super) fn come_and_go(run: &mut Run<'_>, line: u32, at: u32) {
     let taken = run.take(line, 8);
     let end = taken + 2;

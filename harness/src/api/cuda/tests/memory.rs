@@ -218,7 +218,7 @@ fn a_captured_free_of_plain_memory_frees_nothing() {
     });
 }
 
-/// A stream, a pool and the memory that they give belong to a device, which need not be the device
+/// Stream-ordered memory belongs to the device of its stream or pool, which need not be the device
 /// of the current context.
 #[test]
 fn stream_ordered_memory_is_where_the_driver_says() {

@@ -24,7 +24,7 @@ const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
 /// its allocation of local variables.
 const BEGINNING: usize = 32;
 /// The greatest distance, in bytes, from the beginning of a function to an instruction that
-/// possibly runs before the frame is set up.
+/// may run before the frame is set up.
 const BEFORE_FRAME: u64 = 256;
 /// How many bytes of code before a call are read, to find the code that sets its arguments.
 const BEFORE_CALL: usize = 64;

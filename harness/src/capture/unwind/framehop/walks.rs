@@ -19,7 +19,7 @@ use crate::ledger::event::StackId;
 const WALKS: usize = 1024;
 
 /// One in this many walks replaces the one in its slot. To be remembered, a walk is made again
-/// without the known steps, which a program that hardly ever repeats one should not pay each time.
+/// without the known steps, and a program that hardly ever repeats one should rarely pay for that.
 const ONE_IN: u32 = 8;
 
 thread_local! {
