@@ -64,7 +64,7 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
 ///
 /// [1]: https://owasp.org/www-community/attacks/CSV_Injection
 fn cell(text: &str) -> String {
-    let text = escape::spelled_out(text.chars());
+    let text = escape::spelled_out(text);
     if text.starts_with(['=', '+', '-', '@']) {
         return format!("'{text}");
     }

@@ -27,35 +27,42 @@ pub fn sentence(text: &str) -> String {
 }
 
 fn shown(text: &str, longest: usize) -> String {
+    // A text has at most as many characters as bytes.
+    if text.len() <= longest {
+        return spelled_out(text);
+    }
     let length = text.chars().count();
     if length <= longest {
-        return spelled_out(text.chars());
+        return spelled_out(text);
     }
     let head = longest * 2 / 3;
     let tail = longest - head - 1;
+    let at = |number| text.char_indices().nth(number).map_or(0, |(at, _)| at);
     format!(
         "{}…{}",
-        spelled_out(text.chars().take(head)),
-        spelled_out(text.chars().skip(length - tail))
+        spelled_out(&text[..at(head)]),
+        spelled_out(&text[at(length - tail)..])
     )
 }
 
-/// Returns the characters as text, with an escape in place of each unsafe one.
-pub fn spelled_out(characters: impl Iterator<Item = char>) -> String {
-    let mut shown = String::new();
-    for character in characters {
-        if is_unsafe(character) {
-            // Writing to a string cannot fail.
-            let _ = write!(shown, "{}", character.escape_unicode());
-        } else {
-            shown.push(character);
-        }
+/// Returns the text with an escape in place of each unsafe character.
+pub fn spelled_out(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((at, character)) = rest.char_indices().find(|(_, it)| is_unsafe(*it)) {
+        shown += &rest[..at];
+        // Writing to a string cannot fail.
+        let _ = write!(shown, "{}", character.escape_unicode());
+        rest = &rest[at + character.len_utf8()..];
     }
-    shown
+    shown + rest
 }
 
 /// Whether a terminal would act on `character` instead of showing it.
 fn is_unsafe(character: char) -> bool {
+    if character.is_ascii() {
+        return character.is_ascii_control();
+    }
     character.is_control()
         || matches!(
             character,

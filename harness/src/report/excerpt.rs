@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
 use gpu_leak_core::judge::LINES_AFTER;
 
 use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
 use super::screen::Screen;
-use super::sources::LONGEST;
+use super::sources::{LONGEST, SourceText};
 use super::style::Rendering;
 
 /// The largest number of characters of a line that are shown.
@@ -32,8 +33,16 @@ pub(super) struct Excerpt<'a> {
     pub(super) ends_there: bool,
 }
 
-/// The lines that have already been written for a finding, by file and number.
-pub(super) type Shown = BTreeSet<(String, u32)>;
+/// What has already been written for a finding.
+#[derive(Default)]
+pub(super) struct Shown {
+    /// The lines, by file and number.
+    lines: BTreeSet<(Option<Arc<str>>, u32)>,
+    /// The file of the last excerpt. Most findings have excerpts of only one file.
+    file: Option<Arc<str>>,
+    /// The text of that file.
+    text: SourceText,
+}
 
 impl Excerpt<'_> {
     /// Writes the lines that are not yet in `shown`.
@@ -48,13 +57,18 @@ impl Excerpt<'_> {
         let first = self.frame.line.unwrap_or(0);
         let last = self.until.unwrap_or(first);
         let all = first..=last.min(first.saturating_add(LONGEST));
-        let is_shown = |line| shown.contains(&(file.to_owned(), line));
+        let key = |line| (self.frame.file.clone(), line);
+        let is_shown = |line| shown.lines.contains(&key(line));
         if self.label.is_none() && all.clone().all(is_shown) {
             return Ok(());
         }
         let (arrow, heading) = (self.arrow, &self.heading);
         writeln!(out, "{blue}  {arrow}{blue:#} {heading}")?;
-        let mut lines = how.sources.around(file, all.clone());
+        if shown.file != self.frame.file {
+            shown.file.clone_from(&self.frame.file);
+            shown.text = how.sources.read(file);
+        }
+        let mut lines = shown.text.around(all.clone());
         lines.retain(|(at, _)| self.until.is_some() || *at == first);
         if let (Some(label), None) = (&self.label, lines.iter().find(|(at, _)| *at == first)) {
             writeln!(out, "{blue}      |{blue:#} {red}{label}{red:#}")?;
@@ -65,7 +79,7 @@ impl Excerpt<'_> {
             let label = self.label.as_ref().filter(|_| number == first);
             // The end of a block, where its variables are dropped, is not informative by itself.
             let is_bare = !text.contains(char::is_alphanumeric);
-            if label.is_none() && (!shown.insert((file.to_owned(), number)) || is_bare) {
+            if label.is_none() && (!shown.lines.insert(key(number)) || is_bare) {
                 continue;
             }
             let column = self.frame.column.filter(|_| label.is_some());
@@ -91,7 +105,7 @@ impl Excerpt<'_> {
                 " ".repeat(marked.start),
             )?;
         }
-        shown.extend(all.map(|line| (file.to_owned(), line)));
+        shown.lines.extend(all.map(key));
         Ok(())
     }
 }
@@ -146,20 +160,21 @@ impl Marked {
         let (before, rest) = line.split_at(start);
         let (word, after) = rest.split_at(path_length(rest, language));
 
-        let shown = |part: &str| -> Vec<char> {
-            spelled_out(part.replace('\t', "    ").chars())
-                .chars()
-                .collect()
-        };
+        let shown = |part: &str| spelled_out(&part.replace('\t', "    "));
         let (before, word, after) = (shown(before), shown(word), shown(after));
+        let length = word.chars().count();
         // At the end of the line, a marker would point at nothing.
-        let start = if word.is_empty() { 0 } else { before.len() };
-        Self::cut([before, word.clone(), after].concat(), start, word.len())
+        let start = match length {
+            0 => 0,
+            _ => before.chars().count(),
+        };
+        Self::cut(before + &word + &after, start, length)
     }
 
     /// Shortens the line to the width without cutting off the beginning of the marked range.
-    fn cut(mut text: Vec<char>, mut start: usize, mut length: usize) -> Self {
-        if text.len() > WIDEST {
+    fn cut(mut whole: String, mut start: usize, mut length: usize) -> Self {
+        if whole.chars().count() > WIDEST {
+            let mut text: Vec<char> = whole.chars().collect();
             let first = (start + length + BEHIND_MARK)
                 .saturating_sub(WIDEST)
                 .min(start);
@@ -173,9 +188,10 @@ impl Marked {
                 text.push('…');
             }
             length = length.min(text.len() - start);
+            whole = text.into_iter().collect();
         }
         Self {
-            text: text.into_iter().collect(),
+            text: whole,
             start,
             length,
         }

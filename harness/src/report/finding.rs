@@ -48,7 +48,7 @@ pub(super) fn write(
     let mut file = None;
     if let Some((frame, wrapper)) = &finding.shown_frames() {
         file = frame.file.clone();
-        let mut shown = Shown::new();
+        let mut shown = Shown::default();
         let through = wrapper.map_or_else(String::new, through);
         let caller = site.caller_of_wrapper().filter(|_| wrapper.is_none());
         let passages: Vec<_> = finding.shown_passages().collect();

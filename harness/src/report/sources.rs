@@ -1,8 +1,10 @@
 //! Reads the source lines that reports show.
 
 use std::fs;
+use std::io::BufRead;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use gpu_leak_core::judge::{LINES_AFTER, LINES_BEFORE};
@@ -28,10 +30,16 @@ impl Sources {
     /// Returns the source files of this process's workspace, which may have changed since the
     /// build.
     pub fn of_this_process() -> Self {
-        let executable = std::env::current_exe().and_then(|path| path.metadata());
+        // A build may replace the file while this process still runs the old program.
+        static BUILT: OnceLock<Option<SystemTime>> = OnceLock::new();
+
+        let built = || {
+            let executable = std::env::current_exe().ok()?;
+            executable.metadata().ok()?.modified().ok()
+        };
         Self {
             root: Workspace::current().root().to_owned(),
-            built: executable.and_then(|data| data.modified()).ok(),
+            built: *BUILT.get_or_init(built),
         }
     }
 
@@ -47,20 +55,57 @@ impl Sources {
     /// Returns these lines of a file, counted from 1. If the file is shorter, there are fewer
     /// lines; if it cannot be read, there are none.
     pub fn lines(&self, file: &str, numbers: RangeInclusive<u32>) -> Vec<String> {
-        let bytes = self.read(file).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
-        let before = numbers.start().saturating_sub(1) as usize;
-        let lines = text.lines().skip(before).take(numbers.count());
-        lines.map(|line| line.trim_end().to_owned()).collect()
+        self.read(file).lines(numbers)
     }
 
     /// Returns these lines of a file and some lines around them in the same function, each with its
     /// number. Attributes, comments and lines without a word are left out.
     pub fn around(&self, file: &str, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
+        self.read(file).around(lines)
+    }
+
+    /// Whether a file has changed since the program was built, so that its lines may differ.
+    pub(super) fn is_edited(&self, file: &str) -> bool {
+        let modified = fs::metadata(self.root.join(file)).and_then(|data| data.modified());
+        modified.is_ok_and(|modified| self.built.is_some_and(|built| modified > built))
+    }
+
+    /// Returns the text of a file, which is empty if it cannot be read.
+    pub(super) fn read(&self, file: &str) -> SourceText {
+        let path = self.root.join(file);
+        let is_own = self.built.is_some();
+        // Reading a device or a pipe might never end.
+        let is_safe = path.is_file() && (is_own || is_source_below(&self.root, file, &path));
+        let text = is_safe.then(|| fs::read(path).ok()).flatten();
+        SourceText(text.unwrap_or_default())
+    }
+}
+
+/// The text of a source file.
+#[derive(Debug, Default)]
+pub(super) struct SourceText(Vec<u8>);
+
+impl SourceText {
+    /// Like [`Sources::lines`].
+    fn lines(&self, numbers: RangeInclusive<u32>) -> Vec<String> {
+        let mut rest = self.0.as_slice();
+        for _ in 1..*numbers.start() {
+            if !matches!(rest.skip_until(b'\n'), Ok(1..)) {
+                break;
+            }
+        }
+        let lines = rest.split_inclusive(|byte| *byte == b'\n');
+        let lines = lines.take(numbers.count());
+        let text = |line| String::from_utf8_lossy(line).trim_end().to_owned();
+        lines.map(text).collect()
+    }
+
+    /// Like [`Sources::around`].
+    pub(super) fn around(&self, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
         let (first, last) = lines.into_inner();
         let last = last.clamp(first, first.saturating_add(LONGEST));
         let begin = first.saturating_sub(FARTHEST).max(1);
-        let all = self.lines(file, begin..=last.saturating_add(FARTHEST));
+        let all = self.lines(begin..=last.saturating_add(FARTHEST));
         let all: Vec<_> = (begin..).zip(all).collect();
         let is_edge = |text: &str| {
             let mut words = text.split_whitespace().peekable();
@@ -89,20 +134,6 @@ impl Sources {
             .skip(before.saturating_sub(LINES_BEFORE as usize))
             .cloned()
             .collect()
-    }
-
-    /// Whether a file has changed since the program was built, so that its lines may differ.
-    pub(super) fn is_edited(&self, file: &str) -> bool {
-        let modified = fs::metadata(self.root.join(file)).and_then(|data| data.modified());
-        modified.is_ok_and(|modified| self.built.is_some_and(|built| modified > built))
-    }
-
-    fn read(&self, file: &str) -> Option<Vec<u8>> {
-        let path = self.root.join(file);
-        let is_own = self.built.is_some();
-        // Reading a device or a pipe might never end.
-        let is_safe = path.is_file() && (is_own || is_source_below(&self.root, file, &path));
-        is_safe.then(|| fs::read(path).ok())?
     }
 }
 

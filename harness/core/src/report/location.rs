@@ -154,7 +154,12 @@ impl Frame {
     /// function belongs to.
     #[must_use]
     pub fn shown(&self) -> String {
-        match position(self) {
+        self.shown_at(position(self))
+    }
+
+    /// Like [`Self::shown`], for the frame's [`position`].
+    fn shown_at(&self, position: Option<String>) -> String {
+        match position {
             Some(position) => format!("{} ({position})", without_modules(&name(self))),
             None => name(self),
         }
@@ -200,7 +205,7 @@ fn caller(frame: &Frame, test: &str) -> String {
     match position(frame) {
         Some(position) if frame.is_of_test(test) => format!("{THE_TEST} ({position})"),
         Some(position) if is_known_by_its_line(frame) => position,
-        _ => frame.shown(),
+        position => frame.shown_at(position),
     }
 }
 

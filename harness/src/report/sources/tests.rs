@@ -15,6 +15,7 @@ fn only_lines_that_are_there_are_read() {
     for (file, number) in [
         ("a.rs", 0),
         ("a.rs", 9),
+        ("a.rs", u32::MAX),
         ("b.rs", 1),
         ("", 1),
         ("/dev/zero", 1),
