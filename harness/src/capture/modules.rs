@@ -137,8 +137,8 @@ impl<'a> Mapping<'a> {
     }
 
     pub(crate) fn file(&self) -> Option<&'a Path> {
-        let name = self.name.strip_suffix(" (deleted)").unwrap_or(self.name);
-        name.starts_with('/').then(|| Path::new(name))
+        let path = Some(self.name).filter(|name| name.starts_with('/'))?;
+        Some(Path::new(path.strip_suffix(" (deleted)").unwrap_or(path)))
     }
 
     /// Parses a line such as `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train
@@ -146,22 +146,22 @@ impl<'a> Mapping<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let (start, rest) = address(line, b'-')?;
         let (end, rest) = address(rest, b' ')?;
-        let (permissions, rest) = rest.split_once(' ')?;
+        let (permissions, rest) = word(rest)?;
         let (offset, rest) = address(rest, b' ')?;
-        let (_device, rest) = rest.split_once(' ')?;
+        let (_device, rest) = word(rest)?;
         // A name may contain spaces, and many of them may come before it.
-        let (inode, name) = rest.split_once(' ').unwrap_or((rest, ""));
+        let (inode, name) = word(rest).unwrap_or((rest, ""));
         let page = |address| Some(usize::try_from(address).ok()? / PAGE);
-        let may = |access| permissions.as_bytes().contains(&access);
+        let may = |at, access| permissions.as_bytes().get(at) == Some(&access);
         Some(Self {
             first_page: page(start)?,
             end_page: page(end)?,
-            readable: may(b'r'),
-            writable: may(b'w'),
-            executable: may(b'x'),
+            readable: may(0, b'r'),
+            writable: may(1, b'w'),
+            executable: may(2, b'x'),
             offset,
             inode: inode.parse().ok()?,
-            name: name.trim_start_matches(' '),
+            name: name.trim_ascii_start(),
         })
     }
 }
@@ -169,14 +169,37 @@ impl<'a> Mapping<'a> {
 /// Splits `text` into the hexadecimal number with which it begins, and the part after `end`, the
 /// character that follows the number.
 fn address(text: &str, end: u8) -> Option<(u64, &str)> {
+    /// The largest number of digits of a number with 64 bits.
+    const LONGEST: usize = 16;
+
+    let (number, digits) = hexadecimal(text.as_bytes());
+    let is_number = digits <= LONGEST && text.as_bytes().get(digits) == Some(&end);
+    is_number.then(|| (number, &text[digits + 1..]))
+}
+
+/// Returns the number at the beginning of a text, and how many digits it has. This is not inlined,
+/// because the loop is faster alone, and a process may have thousands of mappings.
+#[inline(never)]
+fn hexadecimal(text: &[u8]) -> (u64, usize) {
     let mut number: u64 = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        match char::from(byte).to_digit(16) {
-            Some(digit) => number = number.checked_mul(16)? | u64::from(digit),
-            None => return (byte == end).then(|| (number, &text[at + 1..])),
-        }
+    let mut digits = 0;
+    while digits < text.len() {
+        let digit = match text[digits] {
+            byte @ b'0'..=b'9' => byte - b'0',
+            byte @ b'a'..=b'f' => byte - b'a' + 10,
+            _ => break,
+        };
+        number = number << 4 | u64::from(digit);
+        digits += 1;
     }
-    None
+    (number, digits)
+}
+
+/// Splits `text` at its first space, which is near: looking at each byte is then quicker than a
+/// search that is made for long texts.
+fn word(text: &str) -> Option<(&str, &str)> {
+    let end = text.bytes().position(|byte| byte == b' ')?;
+    Some((&text[..end], &text[end + 1..]))
 }
 
 /// Returns the text to pass to [`mappings`]; empty if it is not available.
