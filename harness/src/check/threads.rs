@@ -20,11 +20,13 @@ fn read(thread: i32, file: &str) -> Option<String> {
     Some(str::from_utf8(&line[..length]).ok()?.to_owned())
 }
 
-/// Returns the fields of a thread's status that follow its name, which may contain anything.
-fn status(thread: i32) -> Option<String> {
+/// Returns the name of a thread, which may contain anything, and the fields of its status that
+/// follow the name.
+fn status(thread: i32) -> Option<(String, String)> {
     let status = read(thread, "stat")?;
-    let (_, fields) = status.rsplit_once(") ")?;
-    Some(fields.to_owned())
+    let (name, fields) = status.rsplit_once(')')?;
+    let (_number, name) = name.split_once('(')?;
+    Some((name.to_owned(), fields.trim_start().to_owned()))
 }
 
 /// The open directory [`TASKS`]. It stays open, because looking up its path would be the slowest
@@ -88,8 +90,9 @@ pub(super) fn this_thread() -> Option<i32> {
 /// ([`/proc/PID/schedstat`](https://docs.kernel.org/scheduler/sched-stats.html)); `None` if it is
 /// running or if this cannot be determined.
 pub(super) fn time_of_waiting(thread: i32) -> Option<u64> {
+    let (_, fields) = status(thread)?;
     // The first field is the state.
-    if status(thread)?.starts_with('R') {
+    if fields.starts_with('R') {
         return None;
     }
     read(thread, "schedstat")?.split(' ').next()?.parse().ok()
@@ -105,28 +108,27 @@ pub(super) fn list_threads() -> Option<Vec<i32>> {
     (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
 }
 
-/// Whether a thread can still do something. The kernel may list a thread for a moment after it has
-/// been joined.
-pub(super) fn is_alive(thread: i32) -> bool {
+/// Whether a thread can still do something on its own. The kernel may list a thread for a moment
+/// after it has been joined. A driver's thread acts only on request.
+pub(super) fn can_act(thread: i32) -> bool {
     /// `PF_EXITING` in Linux.
     const EXITING: u64 = 4;
-    // The flags come after the state and five numbers.
-    let flags = status(thread).and_then(|fields| fields.split(' ').nth(6)?.parse::<u64>().ok());
-    flags.is_some_and(|flags| flags & EXITING == 0)
+    status(thread).is_some_and(|(name, fields)| {
+        // The flags come after the state and five numbers.
+        let flags = fields.split(' ').nth(6);
+        let flags: Option<u64> = flags.and_then(|flags| flags.parse().ok());
+        flags.is_some_and(|flags| flags & EXITING == 0) && !is_drivers_name(&name)
+    })
 }
 
-/// Whether a driver has started this thread for itself.
+/// Whether a driver has started this thread for itself. The name is the only way to recognise
+/// threads that a driver starts with `thrd_create`.
 #[cfg(feature = "holders")]
 pub(super) fn is_drivers_thread(thread: u32) -> bool {
     let thread = thread.cast_signed();
     let mut marked = gpu_leak_interpose::marked_threads().into_iter();
-    marked.any(|it| it.id == thread && it.is_drivers()) || has_drivers_name(thread)
-}
-
-/// Whether a thread has the name of a driver's thread. Such threads act only on request. The name
-/// is the only way to recognise threads that a driver starts with `thrd_create`.
-pub(super) fn has_drivers_name(thread: i32) -> bool {
-    read(thread, "comm").is_some_and(|name| is_drivers_name(name.trim_end()))
+    marked.any(|it| it.id == thread && it.is_drivers())
+        || status(thread).is_some_and(|(name, _)| is_drivers_name(&name))
 }
 
 /// Whether `name` is of the form `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`. The prefix

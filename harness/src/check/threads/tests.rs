@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::{TaskDirectory, is_alive, is_drivers_name, list_threads, this_thread};
+use super::{TaskDirectory, can_act, is_drivers_name, list_threads, this_thread};
 
 fn own_id() -> i32 {
     this_thread().expect("an id")
@@ -36,12 +36,21 @@ fn another_file_with_the_number_of_the_closed_directory_is_not_read() {
 }
 
 #[test]
-fn a_joined_thread_is_not_alive() {
+fn a_joined_thread_cannot_act() {
     for _ in 0..1000 {
         let joined = thread::spawn(own_id).join().expect("an id");
-        assert!(!is_alive(joined));
+        assert!(!can_act(joined));
     }
-    assert!(is_alive(own_id()));
+    assert!(can_act(own_id()));
+}
+
+#[test]
+fn a_thread_with_the_name_of_a_drivers_thread_cannot_act() {
+    for (name, expected) in [("cuda-EvtHandlr", false), (") S (cuda", true)] {
+        let thread = thread::Builder::new().name(name.to_owned());
+        let result = thread.spawn(|| can_act(own_id())).expect("a thread");
+        assert_eq!(result.join().expect("no panic"), expected, "{name}");
+    }
 }
 
 /// The kernel lists threads in the order in which they began, so the threads that end are listed

@@ -21,9 +21,7 @@ use super::gate::Turn;
 use super::libtest::Arguments;
 use crate::capture::thread::is_first_thread;
 use crate::check::scopes::tree::is_of_an_ended_check;
-use crate::check::threads::{
-    count_threads, has_drivers_name, is_alive, list_threads, this_thread, time_of_waiting,
-};
+use crate::check::threads::{can_act, count_threads, list_threads, this_thread, time_of_waiting};
 use crate::judge::Others;
 use crate::ledger::ScopeId;
 
@@ -307,12 +305,11 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     }
     // Threads with a scope are read after the list of all threads. A thread that ends in between
     // therefore counts as a thread without a scope, and never the other way round.
-    let mut others = list_threads()?;
+    let all = list_threads()?.into_iter();
     let with_scope = threads_with_scope();
-    others.retain(|thread| {
-        !with_scope.contains(thread) && !has_drivers_name(*thread) && is_alive(*thread)
-    });
-    Some(others.len() as u64 <= own)
+    let mut others = all.filter(|thread| !with_scope.contains(thread) && can_act(*thread));
+    // One thread too many suffices, because each of them takes several system calls.
+    Some(others.nth(own as usize).is_none())
 }
 
 /// Returns the live threads with a scope, and those that drivers have started. A thread that has
