@@ -128,7 +128,7 @@ impl Heap {
         // than whether other headers follow.
         let is_long_enough = |at: u64, header: u64| header & !FLAGS >= address - (at + 8);
         let mut headers = lowest - 8..=nearest - 8;
-        while let Some(header) = pages.last_word(headers.clone(), GRAIN, is_long_enough) {
+        while let Some(header) = pages.last_word(headers.clone(), nearest, GRAIN, is_long_enough) {
             let block = block_at(header + 8, &around, pages);
             if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
                 return Some(block);

@@ -5,7 +5,7 @@
 //! reads.
 
 use std::fs::File;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +19,9 @@ use super::targets::may_be_address;
 const WORD: usize = size_of::<u64>();
 /// The largest number of pages in the cache (32 MiB).
 const KEPT: usize = 8192;
+/// The largest number of pages that are read at once, because reading several pages with one system
+/// call takes less time than reading each with its own.
+const AT_ONCE: u64 = 4;
 
 /// How many pages are kept for the next search.
 const SPARE_PAGES: usize = 64;
@@ -56,7 +59,7 @@ impl Memory for OwnMemory {
 /// the limit. After the limit, only the last page can be read.
 pub(super) struct Pages<M> {
     memory: M,
-    /// The buffer into which a page is read. It contains zeros between two reads.
+    /// The buffer into which pages are read. It contains zeros between two reads.
     bytes: Box<[u8]>,
     /// The pages that have been read. A page that cannot be read is stored as empty. All bits are
     /// inverted, so that the search does not mistake the cached copy of an address for the address
@@ -81,7 +84,7 @@ impl<M: Memory> Pages<M> {
     pub(super) fn new(memory: M, budget: Budget) -> Self {
         Self {
             memory,
-            bytes: vec![0; PAGE as usize].into(),
+            bytes: vec![0; (AT_ONCE * PAGE) as usize].into(),
             kept: Vec::new(),
             places: FxHashMap::default(),
             last: None,
@@ -108,24 +111,29 @@ impl<M: Memory> Pages<M> {
 
     /// Returns the word at an aligned address.
     pub(super) fn word(&mut self, address: u64) -> Option<u64> {
-        let page = self.page(address / PAGE);
+        let number = address / PAGE;
+        let page = self.page(number, number..number + 1);
         let word = page.get((address % PAGE) as usize / WORD)?;
         address.is_multiple_of(WORD as u64).then_some(!*word)
     }
 
     /// Returns the address of the last word in a range for which `wanted`, which gets the address and
     /// the word, returns true. Looks only at every `step` bytes, from the end of the range, which
-    /// must be aligned.
+    /// must be aligned. The word is likely to be near the address `near`, which is not below the range.
     pub(super) fn last_word(
         &mut self,
         range: RangeInclusive<u64>,
+        near: u64,
         step: u64,
         wanted: impl Fn(u64, u64) -> bool,
     ) -> Option<u64> {
         let (first, mut at) = range.into_inner();
         while at >= first {
             let number = at / PAGE;
-            let page = self.page(number);
+            // The farther away the word is already, the farther away it is likely to be.
+            let pages = AT_ONCE.min(near / PAGE - number + 1);
+            let lowest = (number + 1).saturating_sub(pages).max(first / PAGE);
+            let page = self.page(number, lowest..number + 1);
             while at >= first && at / PAGE == number {
                 match page.get((at % PAGE) as usize / WORD) {
                     Some(word) if wanted(at, !*word) => return Some(at),
@@ -162,7 +170,8 @@ impl<M: Memory> Pages<M> {
             }
             let stop = end.min((at / PAGE + 1) * PAGE);
             let is_packed = self.is_packed;
-            let page = self.page(at / PAGE);
+            let number = at / PAGE;
+            let page = self.page(number, number..end.div_ceil(PAGE).min(number + AT_ONCE));
             if page.is_empty() {
                 seen = Seen::Part;
             }
@@ -192,51 +201,64 @@ impl<M: Memory> Pages<M> {
         seen
     }
 
-    /// Returns a page; empty if the page does not exist, or if the limit has been reached.
-    fn page(&mut self, number: u64) -> &[u64] {
+    /// Returns a page; empty if the page does not exist, or if the limit has been reached. If the
+    /// page has to be read, all of `pages` are read, one of which it is.
+    fn page(&mut self, number: u64, pages: Range<u64>) -> &[u64] {
         let place = match self.last {
             Some((last, place)) if last == number => place,
             _ => match self.places.get(&number) {
                 Some(&place) => place,
                 None if self.is_spent() => return &[],
-                None => self.keep(number),
+                None => self.keep(number, pages),
             },
         };
         self.last = Some((number, place));
         &self.kept[place]
     }
 
-    fn keep(&mut self, number: u64) -> usize {
-        if self.kept.len() >= KEPT {
+    fn keep(&mut self, number: u64, pages: Range<u64>) -> usize {
+        if self.kept.len() + AT_ONCE as usize > KEPT {
             self.kept.clear();
             self.places.clear();
         }
-        let page = self.read(number);
-        self.kept.push(page);
-        self.places.insert(number, self.kept.len() - 1);
-        self.kept.len() - 1
+        let alone = number..number + 1;
+        let is_alone = pages == alone || self.left < AT_ONCE * PAGE;
+        // If another page cannot be read, this page may not have been reached.
+        if is_alone || !self.read(pages, number) {
+            self.read(alone, number);
+        }
+        let place = self.places.entry(number);
+        *place.or_insert_with(|| {
+            self.kept.push(Box::default());
+            self.kept.len() - 1
+        })
     }
 
-    fn read(&mut self, number: u64) -> Box<[u64]> {
-        self.left -= PAGE;
-        let address = number.saturating_mul(PAGE);
-        let read = self.memory.read(address, &mut self.bytes);
-        let (words, _) = self.bytes.as_chunks();
-        let mut page = self
-            .spare
-            .pop()
-            .unwrap_or_else(|| vec![0; words.len()].into());
-        let mut index = 0;
-        while index < page.len() {
-            page[index] = !u64::from_ne_bytes(words[index]);
-            index += 1;
+    /// Reads pages, as far as they exist, and returns whether `wanted` is among them.
+    fn read(&mut self, pages: Range<u64>, wanted: u64) -> bool {
+        let bytes = (pages.end - pages.start) * PAGE;
+        self.left -= bytes;
+        let buffer = &mut self.bytes[..bytes as usize];
+        let address = pages.start.saturating_mul(PAGE);
+        let read = pages.start + self.memory.read(address, buffer) as u64 / PAGE;
+        let (words, _) = buffer.as_chunks();
+        for number in pages.start..read {
+            if self.places.contains_key(&number) {
+                continue;
+            }
+            let spare = self.spare.pop();
+            let mut page = spare.unwrap_or_else(|| vec![0; PAGE as usize / WORD].into());
+            let first = (number - pages.start) as usize * page.len();
+            let mut index = 0;
+            while index < page.len() {
+                page[index] = !u64::from_ne_bytes(words[first + index]);
+                index += 1;
+            }
+            self.places.insert(number, self.kept.len());
+            self.kept.push(page);
         }
-        let is_whole = read == self.bytes.len();
-        self.bytes.fill(0);
-        match is_whole {
-            true => page,
-            false => Box::default(),
-        }
+        buffer.fill(0);
+        (pages.start..read).contains(&wanted)
     }
 }
 
@@ -295,22 +317,26 @@ pub(super) mod synthetic {
 
     impl Memory for Synthetic {
         fn read(&self, address: u64, into: &mut [u8]) -> usize {
-            assert_eq!((address % PAGE, into.len() as u64), (0, PAGE));
-            READS.set(READS.get() + 1);
-            let Some(page) = self.0.get(&(address / PAGE)) else {
-                return 0;
-            };
-            into.copy_from_slice(page);
-            into.len()
+            assert_eq!((address % PAGE, into.len() as u64 % PAGE), (0, 0));
+            let mut read = 0;
+            for (number, into) in (address / PAGE..).zip(into.chunks_mut(PAGE as usize)) {
+                READS.set(READS.get() + 1);
+                let Some(page) = self.0.get(&number) else {
+                    break;
+                };
+                into.copy_from_slice(page);
+                read += into.len();
+            }
+            read
         }
     }
 
     thread_local! {
-        /// The number of reads of synthetic memory in this test.
+        /// The number of pages of synthetic memory that were read in this test.
         pub(in super::super) static READS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Returns a limit of this many reads, on the assumption that each takes a microsecond.
+    /// Returns a limit of this many pages, on the assumption that reading each takes a microsecond.
     pub(in super::super) fn reads(reads: u64) -> Budget {
         let clock = || Duration::from_micros(READS.get());
         Budget::by(clock, Duration::from_micros(reads))
@@ -325,7 +351,7 @@ pub(super) mod synthetic {
 #[cfg(test)]
 mod tests {
     use super::synthetic::{READS, Synthetic, reads, unlimited};
-    use super::{KEPT, MAX_BYTES_READ, Memory, OwnMemory, PAGE, Pages, Seen};
+    use super::{AT_ONCE, KEPT, MAX_BYTES_READ, Memory, OwnMemory, PAGE, Pages, Seen};
 
     #[test]
     fn this_process_reads_itself_and_nothing_else() {
@@ -387,23 +413,48 @@ mod tests {
     #[test]
     fn nothing_more_is_read_after_the_time_limit() {
         let mut memory = Synthetic::default();
-        for page in 0..10 {
+        for page in 0..4 * AT_ONCE {
             memory.put(page * PAGE, page);
         }
-        let mut pages = Pages::new(memory, reads(3));
+        let mut pages = Pages::new(memory, reads(AT_ONCE + 1));
         let mut seen = Vec::new();
-        let all = pages.words(0, 10 * PAGE, |at, word| {
+        let all = pages.words(0, 4 * AT_ONCE * PAGE, |at, word| {
             if at.is_multiple_of(PAGE) {
                 seen.push(word);
             }
             true
         });
-        assert_eq!((seen, all), (vec![0, 1, 2], Seen::Part));
+        assert_eq!((seen, all), ((0..=AT_ONCE).collect(), Seen::Part));
         // Pages that were read before cannot be read either, so that nothing is concluded from
         // partial data.
         assert_eq!(pages.words(0, PAGE, |_, _| true), Seen::Part);
-        assert_eq!(pages.word(3 * PAGE), None);
-        assert_eq!(READS.get(), 3);
+        assert_eq!(pages.word(3 * AT_ONCE * PAGE), None);
+        assert_eq!(READS.get(), 2 * AT_ONCE);
+    }
+
+    #[test]
+    fn a_page_is_read_even_if_another_one_cannot_be_read_with_it() {
+        let mut memory = Synthetic::default();
+        for page in [0, 2, 3, 5] {
+            memory.put(page * PAGE, page + 1);
+        }
+        let seen = |pages: &mut Pages<_>| {
+            let mut seen = Vec::new();
+            pages.words(0, 6 * PAGE, |_, word| {
+                seen.extend((word != 0).then_some(word));
+                true
+            });
+            seen
+        };
+        let mut pages = Pages::new(memory.clone(), unlimited());
+        assert_eq!(seen(&mut pages), [1, 3, 4, 6]);
+        let mut pages = Pages::new(memory, unlimited());
+        let last = |pages: &mut Pages<_>, below: u64, wanted| {
+            pages.last_word(0..=below * PAGE - 8, 6 * PAGE, 8, |_, word| word == wanted)
+        };
+        assert_eq!(last(&mut pages, 6, 1), Some(0));
+        assert_eq!(last(&mut pages, 5, 4), Some(3 * PAGE));
+        assert_eq!(seen(&mut pages), [1, 3, 4, 6]);
     }
 
     #[test]

@@ -90,9 +90,11 @@ impl Roots {
             ..Self::default()
         };
         let modules = roots.modules(maps, program.names, budget);
-        let region = |address| {
-            let mut maps = maps.iter().map(Mapping::addresses);
-            maps.find(|addresses| addresses.contains(&address))
+        let region = |address: u64| {
+            let page = address / PAGE;
+            let at = maps.partition_point(|mapping| mapping.pages.end <= page);
+            let mapping = maps.get(at).filter(|it| it.pages.contains(&page));
+            mapping.map(Mapping::addresses)
         };
         let (threads, all) = threads::of_this_process(program, pages, budget, region);
         roots.complete &= all;

@@ -340,19 +340,27 @@ impl Large {
 
 impl Memory for Large {
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
-        READS.set(READS.get() + 1);
-        let mut put = |at: usize, word: u64| into[at..at + 8].copy_from_slice(&word.to_ne_bytes());
-        if address == STATICS {
-            put(0, Self::block(0));
-        } else if !(HEAP..Self::END).contains(&address) {
-            return 0;
-        } else if (address - HEAP).is_multiple_of(Self::BLOCK) {
-            let number = (address - HEAP) / Self::BLOCK;
-            put(8, Self::BLOCK | 1);
-            put(16, Self::block(2 * number + 1));
-            put(24, Self::block(2 * number + 2));
+        let mut read = 0;
+        for (address, page) in (address..)
+            .step_by(PAGE as usize)
+            .zip(into.chunks_mut(PAGE as usize))
+        {
+            READS.set(READS.get() + 1);
+            let mut put =
+                |at: usize, word: u64| page[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+            if address == STATICS {
+                put(0, Self::block(0));
+            } else if !(HEAP..Self::END).contains(&address) {
+                break;
+            } else if (address - HEAP).is_multiple_of(Self::BLOCK) {
+                let number = (address - HEAP) / Self::BLOCK;
+                put(8, Self::BLOCK | 1);
+                put(16, Self::block(2 * number + 1));
+                put(24, Self::block(2 * number + 2));
+            }
+            read += page.len();
         }
-        into.len()
+        read
     }
 }
 
