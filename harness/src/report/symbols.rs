@@ -71,9 +71,9 @@ fn each_word<T>(
                 // module. The byte before it belongs to the call.
                 let module = then.find(word.saturating_sub(1));
                 let is_loaded = module.is_some_and(|module| now.has(module));
-                let frames = cache.at(word, module, is_loaded);
-                started = frames.iter().any(begins_a_thread);
-                frames
+                let looked_up = cache.at(word, module, is_loaded);
+                started = looked_up.begins_a_thread;
+                &looked_up.frames
             }
         };
         if wanted(word) {
@@ -169,19 +169,30 @@ struct FrameCache {
     /// includes the address of the module's description, which stays valid for the life of the
     /// process, so that a module that was unloaded is not confused with a module that was loaded in
     /// its place. Outside every module, it is 0.
-    frames: FxHashMap<(usize, usize), Vec<Frame>>,
+    frames: FxHashMap<(usize, usize), LookedUp>,
     debug_info: DebugInfo,
+}
+
+/// The frames of an address.
+struct LookedUp {
+    frames: Vec<Frame>,
+    /// Whether one of them [begins a thread](begins_a_thread).
+    begins_a_thread: bool,
 }
 
 impl FrameCache {
     /// Returns the frames of the call before `address` in `module`, which may have been unloaded.
-    fn at(&mut self, address: usize, module: Option<&Arc<Module>>, is_loaded: bool) -> &[Frame] {
+    fn at(&mut self, address: usize, module: Option<&Arc<Module>>, is_loaded: bool) -> &LookedUp {
         let description = module.map_or(0, |module| Arc::as_ptr(module).addr());
         let frames = self.frames.entry((description, address));
         frames.or_insert_with(|| {
             let call = address.saturating_sub(1);
             let module = module.map(|module| &**module);
-            look_up(call, module, is_loaded, &mut self.debug_info)
+            let frames = look_up(call, module, is_loaded, &mut self.debug_info);
+            LookedUp {
+                begins_a_thread: frames.iter().any(begins_a_thread),
+                frames,
+            }
         })
     }
 }
