@@ -218,7 +218,7 @@ impl Mapping<'_> {
 }
 
 /// A thread that waits in a system call, as the kernel describes it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WaitingThread {
     /// The address to which the system call returns.
     pub instruction: u64,

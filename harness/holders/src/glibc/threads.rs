@@ -20,9 +20,10 @@ use crate::{Program, ReturnAddresses, WaitingThread};
 /// The largest part of a stack that is searched.
 const LARGEST: u64 = 64 << 20;
 
-/// The walks of an earlier search: by stack pointer, the address at which the thread waited and the
-/// return addresses on its stack.
-type Walks = FxHashMap<u64, (u64, ReturnAddresses)>;
+/// The walks of an earlier search: for each thread, the words of its stack that the walk read, with
+/// their addresses, and the result. All bits of the words are inverted, because the search also
+/// reads this memory, and a register that a function has saved may contain the address of a leak.
+type Walks = FxHashMap<WaitingThread, (Vec<(u64, u64)>, ReturnAddresses)>;
 
 /// A waiting thread, or the thread that searches.
 #[derive(Debug)]
@@ -64,10 +65,11 @@ impl Thread {
         ]
     }
 
-    /// Like [`returns`], for one thread.
+    /// Like [`returns`], for one thread. Adds the walk to `walks`.
     fn returns<M: Memory>(
         &self,
         earlier: &Walks,
+        walks: &mut Walks,
         program: Program<'_>,
         pages: &mut Pages<M>,
     ) -> Option<ReturnAddresses> {
@@ -77,23 +79,34 @@ impl Thread {
                 complete: true,
             });
         };
-        let is_same = |walk: &&(u64, ReturnAddresses)| {
-            let mut found = walk.1.found.iter();
-            walk.0 == self.instruction && found.all(|&(at, word)| pages.word(at) == Some(word))
+        let waiting = WaitingThread {
+            instruction: self.instruction,
+            stack_pointer: self.stack.start,
+            end: self.stack.end,
         };
-        let walked = match earlier.get(&self.stack.start).filter(is_same) {
-            Some((_, walked)) => walked.clone(),
-            None => {
-                let waiting = WaitingThread {
-                    instruction: self.instruction,
-                    stack_pointer: self.stack.start,
-                    end: self.stack.end,
-                };
-                (program.waiting_stack)(waiting, &mut |at| pages.word(at))
-            }
-        };
-        let still_waits = small_file(file).is_some_and(|now| now == *before);
-        still_waits.then_some(walked)
+        let known = earlier.get(&waiting).filter(|(read, _)| {
+            let mut read = read.iter();
+            read.all(|&(at, word)| pages.word(at) == Some(!word))
+        });
+        let (read, walked) = known.cloned().unwrap_or_else(|| {
+            let mut read = Vec::new();
+            let walked = (program.waiting_stack)(waiting, &mut |at| {
+                let word = pages.word(at)?;
+                if self.stack.contains(&at) {
+                    read.push((at, !word));
+                }
+                Some(word)
+            });
+            (read, walked)
+        });
+        if small_file(file).is_none_or(|now| now != *before) {
+            return None;
+        }
+        // A walk that has read nothing could not be made at that time.
+        if !read.is_empty() {
+            walks.insert(waiting, (read, walked.clone()));
+        }
+        Some(walked)
     }
 }
 
@@ -103,7 +116,9 @@ impl Thread {
 /// data that was read may then mix several states.
 ///
 /// Most threads wait for the whole life of a program, so their stacks are not walked again in a
-/// later search, as long as the same return addresses are in the same slots.
+/// later search, as long as the words that the walk read are unchanged. The return addresses alone
+/// would not suffice: a saved frame pointer decides where the next return address is, and the old
+/// one may be left over.
 pub(super) fn returns<M: Memory>(
     threads: &[Thread],
     program: Program<'_>,
@@ -112,16 +127,14 @@ pub(super) fn returns<M: Memory>(
     static WALKS: Mutex<Walks> = Mutex::new(Walks::with_hasher(FxBuildHasher));
     let walks = || WALKS.lock().unwrap_or_else(PoisonError::into_inner);
     let earlier = std::mem::take(&mut *walks());
+    let mut kept = Walks::default();
     let each = threads.iter();
-    let all: Vec<_> = each
-        .map(|thread| thread.returns(&earlier, program, pages))
+    let all = each
+        .map(|thread| thread.returns(&earlier, &mut kept, program, pages))
         .collect();
     // At the time limit, a walk ends early.
     if !pages.is_spent() {
-        let walked = threads.iter().zip(&all).filter_map(|(thread, walked)| {
-            Some((thread.stack.start, (thread.instruction, walked.clone()?)))
-        });
-        *walks() = walked.collect();
+        *walks() = kept;
     }
     all
 }
@@ -301,6 +314,7 @@ fn thread_pointer<M: Memory>(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::fs;
     use std::time::Duration;
 
@@ -361,30 +375,66 @@ mod tests {
     fn no_stack_is_reported_for_a_thread_that_has_continued() {
         let returns = |call: String| {
             let mut pages = Pages::new(Synthetic::default(), unlimited());
-            waiting(call).returns(&Walks::default(), program(&[]), &mut pages)
+            let (earlier, mut walks) = (Walks::default(), Walks::default());
+            waiting(call).returns(&earlier, &mut walks, program(&[]), &mut pages)
         };
         assert_eq!(returns(comm()), Some(ReturnAddresses::default()));
         assert_eq!(returns("another call".to_owned()), None);
     }
 
     #[test]
-    fn a_stack_is_walked_again_only_if_a_return_address_or_the_call_has_changed() {
-        let earlier = ReturnAddresses {
-            found: vec![(STACK + 8, 1), (STACK + 64, 2)],
-            complete: true,
-        };
-        let returns = |instruction, word| {
+    fn a_stack_is_walked_again_only_if_a_word_that_decided_the_walk_or_the_call_has_changed() {
+        /// A walk that finds two return addresses, the second one through a saved frame pointer.
+        fn walk(word: &mut dyn FnMut(u64) -> Option<u64>) -> ReturnAddresses {
+            WALKS.set(WALKS.get() + 1);
+            let mut read = |at| (at, word(at).unwrap_or_default());
+            let (_, frame_pointer) = read(FRAME_POINTER);
+            ReturnAddresses {
+                found: vec![read(STACK + 8), read(frame_pointer + 8)],
+                complete: true,
+            }
+        }
+        const FRAME_POINTER: u64 = STACK + 16;
+        thread_local! {
+            static WALKS: Cell<u32> = const { Cell::new(0) };
+        }
+
+        let memory = |changed: u64| {
             let mut memory = Synthetic::default();
-            memory.put(STACK + 8, 1);
-            memory.put(STACK + 64, word);
-            let mut pages = Pages::new(memory, unlimited());
-            let earlier = Walks::from_iter([(STACK, (instruction, earlier.clone()))]);
-            waiting(comm()).returns(&earlier, program(&[]), &mut pages)
+            for at in (STACK..STACK + 128).step_by(8) {
+                let word = if at == FRAME_POINTER { STACK + 64 } else { 1 };
+                memory.put(at, word + if at == changed { 8 } else { 0 });
+            }
+            memory
         };
-        assert_eq!(returns(7, 2), Some(earlier.clone()));
-        // The walk in these tests finds nothing.
-        assert_eq!(returns(7, 3), Some(ReturnAddresses::default()));
-        assert_eq!(returns(8, 2), Some(ReturnAddresses::default()));
+        let mut walks = Walks::default();
+        let mut is_walked = |instruction, changed| {
+            let mut pages = Pages::new(memory(changed), unlimited());
+            let thread = Thread {
+                instruction,
+                ..waiting(comm())
+            };
+            let program = Program {
+                waiting_stack: |_, word| walk(word),
+                ..program(&[])
+            };
+            WALKS.set(0);
+            let (earlier, mut after) = (walks.clone(), Walks::default());
+            let found = thread.returns(&earlier, &mut after, program, &mut pages);
+            if earlier.is_empty() {
+                walks = after;
+            }
+            let is_walked = WALKS.get() == 1;
+            let anew = walk(&mut |at| pages.word(at));
+            assert_eq!(found, Some(anew), "{changed:#x}");
+            is_walked
+        };
+        assert!(is_walked(7, 0));
+        for at in (STACK..STACK + 128).step_by(8) {
+            let decides = [STACK + 8, FRAME_POINTER, STACK + 72].contains(&at);
+            assert_eq!(is_walked(7, at), decides, "{at:#x}");
+        }
+        assert!(is_walked(8, 0));
     }
 
     fn program(own_stack: &[(u64, u64)]) -> Program<'_> {
