@@ -1,8 +1,8 @@
 //! The quick unwinder: framehop, with caches that are kept between walks.
 //!
-//! It allocates nothing during a walk, and reads only the stack between this frame and the thread's
-//! first frame. Its result may be wrong (see [the parent module](super)), but reading is never
-//! unsound.
+//! It allocates nothing during a walk, unless the walk is to be remembered, and reads only the stack
+//! between this frame and the thread's first frame. Its result may be wrong (see [the parent
+//! module](super)), but reading is never unsound.
 
 mod caches;
 mod modules;
@@ -189,8 +189,12 @@ impl<'a> StackWalk<'a> {
         let walks = &mut self.caches.of(self.modules).walks;
         if !self.modules.is_under_valgrind && walks.record_miss(&start, &self.words, backtrace) {
             let steps = self.trace();
+            // framehop forgets a rule that it could not apply, so it may have taken other steps
+            // than the known ones.
+            let found = steps.iter().filter_map(TracedStep::found);
+            let is_it = found.eq(self.stacks.frames(backtrace).iter().copied());
             let walks = &mut self.caches.of(self.modules).walks;
-            walks.keep(&start, &steps, backtrace);
+            walks.keep(&start, is_it.then_some(&steps), backtrace);
         }
     }
 
@@ -206,7 +210,7 @@ impl<'a> StackWalk<'a> {
             let to = rules.unwind(self.modules, at, registers_here, &mut |at| {
                 read.add(at, self.words.read(at).ok_or(()))
             });
-            steps.push(TracedStep { from, read, to });
+            steps.push(TracedStep::new(from, read, to));
             let Some(to) = to else { break };
             registers_here = registers(to);
             address = FrameAddress::from_return_address(to.address);

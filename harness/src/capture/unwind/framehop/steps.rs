@@ -120,7 +120,7 @@ impl KnownSteps {
         }
         let known = &mut self.slots[slot];
         known.from = from;
-        known.read = read.map(|(address, word)| (!address, !word));
+        known.read = read;
         known.to = to.inverted();
     }
 
@@ -135,7 +135,7 @@ impl KnownSteps {
     }
 }
 
-/// The words that a step reads.
+/// The words that a step reads, with their addresses. All bits are inverted.
 #[derive(Default)]
 pub(super) struct ReadWords {
     first: [(u64, u64); WORDS],
@@ -146,7 +146,7 @@ impl ReadWords {
     /// Adds the word at `address`, and returns it.
     pub(super) fn add(&mut self, address: u64, word: Result<u64, ()>) -> Result<u64, ()> {
         match (self.first.get_mut(self.count), word) {
-            (Some(place), Ok(word)) => *place = (address, word),
+            (Some(place), Ok(word)) => *place = (!address, !word),
             // A word that cannot be read cannot be compared either.
             _ => self.count = WORDS,
         }
@@ -154,8 +154,8 @@ impl ReadWords {
         word
     }
 
-    /// Returns the words with their addresses; `None` if there were too many words, or words that
-    /// could not be read.
+    /// Returns the inverted words with their addresses; `None` if there were too many words, or
+    /// words that could not be read.
     pub(super) fn words(&self) -> Option<&[(u64, u64)]> {
         self.first.get(..self.count)
     }

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use super::super::exact_walk;
 use super::{Frames, Registers, StackWalk};
 use crate::ledger::Stacks;
+use crate::ledger::event::StackId;
 
 /// Asserts that both unwinders agree on the caller's stack, and returns its depth.
 #[inline(never)]
@@ -176,4 +177,23 @@ fn a_separate_stack_is_not_walked() {
         assert_eq!(libc::swapcontext(&raw mut home, &raw const fibre), 0);
     }
     assert_eq!(ANSWER.load(Relaxed), 1);
+}
+
+#[test]
+fn a_walk_is_kept_only_with_the_backtrace_that_its_steps_found() {
+    /// Keeps this walk with a backtrace of other frames, and returns what was predicted before.
+    #[inline(never)]
+    fn keeps(backtrace: StackId) -> Option<StackId> {
+        let here = Registers::new();
+        let mut walk = StackWalk::begin(&here, &STACKS).expect("this thread's stack is known");
+        let predicted = walk.predicted();
+        walk.frames(&mut Frames::new()).expect("a caller");
+        walk.keep(backtrace);
+        predicted
+    }
+    let other = STACKS.intern(&[1, 2]);
+    // If a loop were unrolled, each iteration would be a different call site.
+    for _ in 0..black_box(20) {
+        assert_eq!(keeps(other), None);
+    }
 }

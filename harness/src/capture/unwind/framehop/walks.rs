@@ -49,12 +49,27 @@ impl WalkStart {
     }
 }
 
-/// A step of a walk.
+/// A step of a walk, with all bits inverted.
 pub(super) struct TracedStep {
-    pub(super) from: UnwoundFrame,
-    pub(super) read: ReadWords,
-    /// `None` if the walk ends at `from`.
-    pub(super) to: Option<UnwoundFrame>,
+    from: UnwoundFrame,
+    read: ReadWords,
+    to: Option<UnwoundFrame>,
+}
+
+impl TracedStep {
+    /// `to` is `None` if the walk ends at `from`.
+    pub(super) fn new(from: UnwoundFrame, read: ReadWords, to: Option<UnwoundFrame>) -> Self {
+        Self {
+            from: from.inverted(),
+            read,
+            to: to.map(UnwoundFrame::inverted),
+        }
+    }
+
+    /// Returns the return address that the step found.
+    pub(super) fn found(&self) -> Option<usize> {
+        self.to.map(|to| !to.address as usize)
+    }
 }
 
 /// A walk with its result. All bits of addresses and words are inverted.
@@ -161,12 +176,17 @@ impl KnownWalks {
         is_unused || self.misses.is_multiple_of(ONE_IN)
     }
 
-    /// Remembers a walk that began at `start` and made these steps, unless it depends on something
-    /// that cannot be compared.
-    pub(super) fn keep(&mut self, start: &WalkStart, steps: &[TracedStep], backtrace: StackId) {
+    /// Remembers a walk that began at `start` and made these steps, unless they are unknown or
+    /// depend on something that cannot be compared.
+    pub(super) fn keep(
+        &mut self,
+        start: &WalkStart,
+        steps: Option<&[TracedStep]>,
+        backtrace: StackId,
+    ) {
         let walk = &mut self.walks[slot_of(start, backtrace)];
         walk.words.clear();
-        let needs_frame_pointer = needed_words(steps, &mut walk.words);
+        let needs_frame_pointer = steps.and_then(|steps| needed_words(steps, &mut walk.words));
         // No walk begins at the default start.
         walk.start = needs_frame_pointer.map_or_else(WalkStart::default, |_| *start);
         walk.needs_frame_pointer = needs_frame_pointer.unwrap_or_default();
@@ -181,9 +201,9 @@ fn slot_of(start: &WalkStart, backtrace: StackId) -> usize {
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - WALKS.ilog2())) as usize
 }
 
-/// Adds the words on which the result of these steps depends to `words`, innermost first and
-/// inverted. Returns whether the result also depends on the frame pointer at the beginning; `None`
-/// if it depends on something else.
+/// Adds the words on which the result of these steps depends to `words`, innermost first. Returns
+/// whether the result also depends on the frame pointer at the beginning; `None` if it depends on
+/// something else.
 fn needed_words(steps: &[TracedStep], words: &mut Vec<(u64, u64)>) -> Option<bool> {
     // Whether the steps after this one depend on the frame pointer.
     let mut is_needed = false;
@@ -196,7 +216,7 @@ fn needed_words(steps: &[TracedStep], words: &mut Vec<(u64, u64)>) -> Option<boo
             has_address |= is_address;
             is_restored |= !is_address;
             if is_address || is_needed {
-                words.push((!at, !word));
+                words.push((at, word));
             }
         }
         if step.to.is_some() && !has_address {
@@ -205,10 +225,10 @@ fn needed_words(steps: &[TracedStep], words: &mut Vec<(u64, u64)>) -> Option<boo
         // The position of the caller's frame can be derived from the frame pointer only if that
         // points into this frame, of which the return address and the frame pointer may be all that
         // is left. The frame pointer may also be the reason why a walk ended.
-        let from = step.from;
+        let from = step.from.inverted();
         let lowest = from.stack_pointer.saturating_sub(16);
         let may_be_used =
-            |to: UnwoundFrame| (lowest..=to.stack_pointer).contains(&from.frame_pointer);
+            |to: UnwoundFrame| (lowest..=!to.stack_pointer).contains(&from.frame_pointer);
         is_needed = step.to.is_none_or(may_be_used) || is_needed && !is_restored;
     }
     words.reverse();
@@ -260,11 +280,7 @@ mod tests {
             for word in read {
                 let _ = words.add(self.at(*word), self.words().read(self.at(*word)).ok_or(()));
             }
-            TracedStep {
-                from,
-                read: words,
-                to,
-            }
+            TracedStep::new(from, words, to)
         }
 
         /// Returns the steps of a walk that begins with this frame pointer.
@@ -293,7 +309,7 @@ mod tests {
             walks.keep_for(1);
             let (start, words) = (self.start(frame_pointer), self.words());
             while !walks.record_miss(&start, &words, BACKTRACE) {}
-            walks.keep(&start, &self.steps(frame_pointer), BACKTRACE);
+            walks.keep(&start, Some(&self.steps(frame_pointer)), BACKTRACE);
             walks.record_miss(&start, &words, BACKTRACE);
             walks
         }
@@ -341,9 +357,9 @@ mod tests {
         for read in [&[12][..], &[3, 2, 1], &[2]] {
             let mut walks = KnownWalks::new();
             let mut steps = stack.steps(0);
-            steps[0] = stack.step(steps[0].from, read, steps[0].to);
+            steps[0].read = stack.step(UnwoundFrame::default(), read, None).read;
             walks.record_miss(&start, &words, BACKTRACE);
-            walks.keep(&start, &steps, BACKTRACE);
+            walks.keep(&start, Some(&steps), BACKTRACE);
             walks.record_miss(&start, &words, BACKTRACE);
             assert_eq!(walks.predicted(&start, &words), None, "{read:?}");
         }
@@ -369,7 +385,7 @@ mod tests {
                     predicted += 1;
                 }
                 None if walks.record_miss(&start, &words, backtrace) => {
-                    walks.keep(&start, &stack.steps(0), backtrace);
+                    walks.keep(&start, Some(&stack.steps(0)), backtrace);
                 }
                 None => {}
             }
