@@ -1,7 +1,7 @@
 //! The quick unwinder: framehop, with caches that are kept between walks.
 //!
-//! It allocates nothing during a walk, unless the walk is to be remembered, and reads only the stack
-//! between this frame and the thread's first frame. Its result may be wrong (see [the parent
+//! It allocates nothing during a walk, unless the walk is to be remembered, and reads only the
+//! stack between this frame and the thread's first frame. Its result may be wrong (see [the parent
 //! module](super)), but reading is never unsound.
 
 mod caches;
@@ -169,6 +169,11 @@ impl<'a> StackWalk<'a> {
             let Some(address) = address.filter(|_| has_room) else {
                 break;
             };
+            if self.modules.is_wrong_at(frame.address) {
+                // No backtrace contains 0, so this one is not found.
+                frames.push(0);
+                break;
+            }
             let mut words = ReadWords::default();
             let next = rules.unwind(self.modules, address, registers(frame), &mut |at| {
                 words.add(at, read(at))
@@ -211,6 +216,7 @@ impl<'a> StackWalk<'a> {
                 read.add(at, self.words.read(at).ok_or(()))
             });
             steps.push(TracedStep::new(from, read, to));
+            let to = to.filter(|to| !self.modules.is_wrong_at(to.address));
             let Some(to) = to else { break };
             registers_here = registers(to);
             address = FrameAddress::from_return_address(to.address);
@@ -219,10 +225,13 @@ impl<'a> StackWalk<'a> {
     }
 }
 
-/// Must be called after a walk with a wrong result. The reason may be that a library has been
-/// loaded or unloaded.
-pub(super) fn differed() {
-    modules::refresh();
+/// Must be called after a walk whose result was right only as far as `same`. The reason may be that
+/// a library has been loaded or unloaded. Otherwise, the caller of the last of these frames was
+/// guessed.
+pub(super) fn differed(same: &[usize]) {
+    if let (Some(modules), Some(last)) = (modules::refresh(), same.last()) {
+        modules.add_wrong(*last as u64);
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@
 //! address and each frame; a whole walk that repeats an earlier one is recognised by the words of
 //! the stack. However, it guesses if the unwind tables contain something that it does not know. So
 //! its result is used only as a key: a backtrace that has not been seen before is walked by both,
-//! and the result of `exact` is stored. If the results differ, the key is not found the next time
-//! either, and `exact` keeps handling that backtrace. `exact` also handles all backtraces for which
-//! the quick unwinder does not work. Miri has no registers and only its own unwinder, so it takes
-//! all backtraces through the `backtrace` crate, as other platforms do.
+//! and the result of `exact` is stored. If the results differ, `exact` handles all backtraces with
+//! the return address at which the guess was wrong, because another backtrace may be equal to what
+//! was guessed. `exact` also handles all backtraces for which the quick unwinder does not work. Miri
+//! has no registers and only its own unwinder, so it takes all backtraces through the `backtrace`
+//! crate, as other platforms do.
 //!
 //! Nothing is symbolised here, and frames of the driver are kept. A report trims them by module and
 //! function, because their number varies.
@@ -147,7 +148,9 @@ fn interned(stacks: &Stacks, frames: &[usize]) -> StackId {
 fn first_sight(key: &Frames, caller: usize) -> Frames {
     let frames = exact_walk(caller);
     if frames.as_slice() != key.as_slice() {
-        quick::differed();
+        let both = key.as_slice().iter().zip(frames.as_slice());
+        let same = both.take_while(|(key, exact)| key == exact).count();
+        quick::differed(&key.as_slice()[..same]);
     }
     frames
 }

@@ -38,4 +38,4 @@ impl NoWalk {
     }
 }
 
-pub(super) fn differed() {}
+pub(super) fn differed(_same: &[usize]) {}

@@ -4,7 +4,6 @@
 //! would begin with an empty cache. In addition, a thread-local with a destructor could not be used
 //! by a wrapper that is called while the thread's locals are being destroyed.
 
-use std::ptr;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use framehop::{
@@ -93,9 +92,8 @@ impl Borrowed {
                 rules: CachedRules(std::array::from_fn(|_| Cache::new_in())),
             })
         });
-        let modules = ptr::from_ref(modules).addr();
-        caches.walks.keep_for(modules);
-        caches.steps.keep_for(modules);
+        caches.walks.keep_for(modules.state());
+        caches.steps.keep_for(modules.state());
         caches
     }
 }

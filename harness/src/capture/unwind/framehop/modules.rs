@@ -11,7 +11,7 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use gpu_leak_interpose::{object_name, segments};
 
@@ -27,12 +27,20 @@ use framehop::{
 /// the exact unwinder walks its stacks.
 const MAX_LISTS: usize = 64;
 
+/// The number of sets of slots for return addresses whose frames' callers were guessed wrong. The
+/// memory is limited, because a compiler at run time creates ever new code without unwind tables.
+const WRONG: usize = 128;
+
 type ModuleBytes = &'static [u8];
 
 /// The modules of the process.
 pub(super) struct UnwindModules {
     pub(super) unwinder: UnwinderNative<ModuleBytes, MustNotAllocateDuringUnwind>,
     changes: Changes,
+    /// The return addresses of frames whose callers were guessed, and guessed wrong.
+    wrong: Box<[[AtomicU64; 8]]>,
+    /// The number of these addresses.
+    wrong_count: AtomicUsize,
     /// Whether the program runs under Valgrind, which reports each comparison that involves a word
     /// that the program has not written.
     pub(super) is_under_valgrind: bool,
@@ -55,25 +63,64 @@ fn published() -> Option<&'static UnwindModules> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// Builds a new list if a library has been loaded or unloaded.
-pub(super) fn refresh() {
+impl UnwindModules {
+    /// Whether the caller of a frame with this return address was guessed wrong before.
+    pub(super) fn is_wrong_at(&self, address: u64) -> bool {
+        let is_it = |slot: &AtomicU64| slot.load(Ordering::Relaxed) == address;
+        self.wrong_count.load(Ordering::Acquire) > 0 && self.slots_of(address).iter().any(is_it)
+    }
+
+    /// Records that the caller of a frame with this return address was guessed wrong, if there is
+    /// room.
+    pub(super) fn add_wrong(&self, address: u64) {
+        for slot in self.slots_of(address) {
+            match slot.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.wrong_count.fetch_add(1, Ordering::Release);
+                    return;
+                }
+                Err(other) if other == address => return,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Returns the slots that this address may be in.
+    fn slots_of(&self, address: u64) -> &[AtomicU64] {
+        // The multiplier is derived from the golden ratio, so that the upper bits of the product
+        // depend on all bits of the address.
+        let hash = address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        &self.wrong[hash as usize % self.wrong.len()]
+    }
+
+    /// Returns a number that differs for each list and changes with each recorded address.
+    pub(super) fn state(&self) -> usize {
+        // Addresses have 48 bits.
+        ptr::from_ref(self).addr() ^ self.wrong_count.load(Ordering::Acquire) << 48
+    }
+}
+
+/// Builds a new list if a library has been loaded or unloaded. Returns the list if it was and stays
+/// the current one.
+pub(super) fn refresh() -> Option<&'static UnwindModules> {
     // If another thread holds the lock, the old list is used this time.
-    let Ok(mut lists) = LISTS.try_lock() else {
-        return;
-    };
-    let old = published().map(|modules| modules.changes);
-    if *lists == MAX_LISTS || old == Some(loader::changes()) {
-        return;
+    let mut lists = LISTS.try_lock().ok()?;
+    let old = published();
+    if *lists == MAX_LISTS || old.map(|it| it.changes) == Some(loader::changes()) {
+        return old;
     }
     *lists += 1;
     let new = Box::leak(Box::new(read()));
     CURRENT.store(new, Ordering::Release);
+    None
 }
 
 fn read() -> UnwindModules {
     let mut modules = UnwindModules {
         unwinder: UnwinderNative::new(),
         changes: Changes::default(),
+        wrong: (0..WRONG).map(|_| Default::default()).collect(),
+        wrong_count: AtomicUsize::new(0),
         is_under_valgrind: false,
     };
     // Whether the next module was loaded when the program started.

@@ -56,7 +56,7 @@ impl KnownStep {
 
 /// The steps that were made last, each in the pair of slots that its frame determines.
 pub(super) struct KnownSteps {
-    /// The address of the list of modules with which the steps were made.
+    /// The state of the list of modules with which the steps were made.
     modules: usize,
     slots: Box<[KnownStep]>,
 }
@@ -69,8 +69,7 @@ impl KnownSteps {
         }
     }
 
-    /// Removes all steps if they were made with a list of modules other than the one at this
-    /// address.
+    /// Removes all steps if they were made in another state of the list of modules.
     pub(super) fn keep_for(&mut self, modules: usize) {
         if self.modules != modules {
             self.slots.fill(KnownStep::default());

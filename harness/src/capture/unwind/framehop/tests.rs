@@ -197,3 +197,62 @@ fn a_walk_is_kept_only_with_the_backtrace_that_its_steps_found() {
         assert_eq!(keeps(other), None);
     }
 }
+
+/// framehop cannot determine the position of the caller of a function that realigns its stack as
+/// GCC does, and guesses. The guess may be a backtrace that another recursion has.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_guess_is_not_taken_for_another_backtrace() {
+    use std::arch::naked_asm;
+
+    /// Calls `recurses` with a stack pointer that is lower by `bytes`.
+    #[unsafe(naked)]
+    extern "C" fn lower(depth: u64, then: extern "C" fn(), bytes: u64) {
+        naked_asm!(
+            ".cfi_startproc; push rbp; .cfi_def_cfa_offset 16; .cfi_offset rbp, -16",
+            "mov rbp, rsp; .cfi_def_cfa_register rbp",
+            "sub rsp, rdx; call {}",
+            "leave; .cfi_def_cfa rsp, 8; ret; .cfi_endproc",
+            sym recurses,
+        )
+    }
+    /// Calls itself until `depth` is 1, and then `realigns`, all from the same address.
+    #[unsafe(naked)]
+    extern "C" fn recurses(depth: u64, then: extern "C" fn()) {
+        naked_asm!(
+            ".cfi_startproc; sub rsp, 24; .cfi_def_cfa_offset 32",
+            "lea rax, [rip + {}]; lea rcx, [rip + {}]",
+            "dec rdi; cmovz rax, rcx; call rax",
+            "add rsp, 24; .cfi_def_cfa_offset 8; ret; .cfi_endproc",
+            sym recurses, sym realigns,
+        )
+    }
+    #[unsafe(naked)]
+    extern "C" fn realigns(_: u64, then: extern "C" fn()) {
+        naked_asm!(
+            ".cfi_startproc; lea r10, [rsp + 8]; .cfi_def_cfa r10, 0; and rsp, -64",
+            // rbp is stored where rbp points, and the frame's position 8 bytes below.
+            "push [r10 - 8]; push rbp; .cfi_escape 0x10, 6, 2, 0x76, 0",
+            "mov rbp, rsp; push r10; .cfi_escape 0x0f, 3, 0x76, 0x78, 6",
+            "sub rsp, 8; call rsi; add rsp, 8",
+            "pop r10; .cfi_def_cfa r10, 0; pop rbp",
+            "lea rsp, [r10 - 8]; .cfi_def_cfa rsp, 8; ret; .cfi_endproc",
+        )
+    }
+    thread_local! {
+        static WRONG: Cell<u32> = const { Cell::new(0) };
+    }
+    extern "C" fn compares() {
+        let exact = exact_walk(0);
+        let found = STACKS.frames(super::super::stack(&STACKS));
+        // The innermost address is in this function.
+        let is_wrong = !exact.as_slice().ends_with(&found[1..]);
+        WRONG.set(WRONG.get() + u32::from(is_wrong));
+    }
+    for bytes in black_box([0, 16, 32, 48]) {
+        for depth in (1..black_box(5)).rev() {
+            lower(depth, compares, bytes);
+        }
+    }
+    assert_eq!(WRONG.get(), 0);
+}

@@ -114,7 +114,7 @@ impl KnownWalk {
 
 /// The walks that were made last. The backtrace and the stack pointer determine the slot of a walk.
 pub(super) struct KnownWalks {
-    /// The address of the list of modules with which the walks were made.
+    /// The state of the list of modules with which the walks were made.
     modules: usize,
     /// There is one more slot than walks can use, for the state before a thread's first walk.
     walks: Box<[KnownWalk]>,
@@ -131,8 +131,7 @@ impl KnownWalks {
         }
     }
 
-    /// Removes all walks if they were made with a list of modules other than the one at this
-    /// address.
+    /// Removes all walks if they were made in another state of the list of modules.
     pub(super) fn keep_for(&mut self, modules: usize) {
         if self.modules != modules {
             *self = Self {
