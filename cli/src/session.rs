@@ -151,8 +151,8 @@ impl Session {
     }
 }
 
-/// Returns the reason why no file can be created in `directory`, which need not exist, if there is
-/// one. Creates and removes a file in the nearest directory that exists.
+/// Returns the reason, if any, why no file can be created in `directory`, which need not exist.
+/// Creates and removes a file in the nearest directory that exists.
 fn why_not_writable(directory: &Path) -> Option<String> {
     let nearest = directory.ancestors().find(|it| it.exists())?;
     Some(tempfile::tempfile_in(nearest).err()?.to_string())

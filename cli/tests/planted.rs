@@ -145,7 +145,7 @@ fn only_warns() -> Result<()> {
     Ok(())
 }
 
-/// Leaks in the first attempt of a test runner.
+/// Leaks only on a test runner's first attempt.
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]

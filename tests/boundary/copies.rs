@@ -1,5 +1,4 @@
-//! A shared library in the process: one that contains a second harness, and one that starts
-//! threads.
+//! Shared libraries in the process: one contains a second harness, and another starts threads.
 
 #![expect(unsafe_code, reason = "loads a plugin")]
 

@@ -118,7 +118,7 @@ fn a_replay_judges_every_program_alike() {
 
 /// The excluded tests. The code of three of them says what may stay, which is not recorded. In the
 /// processes of two others, another harness records into the same file. Two are about scopes, whose
-/// reports are in no run file. The warm-up of two fails, which is never judged. Two fail only through
+/// reports are in no run file. Two fail in their warm-up, which is never judged. Two fail only through
 /// a block inside them, and a replay judges only the block's own report in the same way.
 const NOT_JUDGED_ALIKE: [&str; 11] = [
     "boundary::blind::one_scope_after_another",

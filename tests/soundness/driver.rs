@@ -76,8 +76,8 @@ pub(super) fn take_of_the_pool(bytes: usize) -> Pointer {
     unsafe { result::malloc_async(result::stream::null(), bytes) }.expect("memory")
 }
 
-/// Sets the release threshold so that the pool keeps all freed memory, as programs do that soon
-/// allocate again.
+/// Sets the release threshold so that the pool keeps all freed memory, as is usual in programs that
+/// soon allocate again.
 pub(super) fn keep_what_is_freed_to_the_pool() {
     let mut pool = std::ptr::null_mut();
     let mut keep = u64::MAX;

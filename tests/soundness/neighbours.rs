@@ -338,7 +338,7 @@ mod sum_after_an_unchecked_one {
     }
 }
 
-/// What the reason `shared` advises: a process of its own decides, one test at a time need not.
+/// As `shared` advises, the test gets its own process. Running one test at a time may not suffice.
 #[test]
 fn a_sum_that_rose_beside_a_thread_of_an_earlier_test_is_judged_if_the_test_runs_alone() {
     let beside = run_suite("neighbours::sum_after_an_unchecked_one", 1);

@@ -28,8 +28,8 @@ pub(crate) enum Signal {
 /// The signals that end a program from outside.
 pub(crate) const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// How many times, at most, a handler that waits for the process to end sleeps for a millisecond.
-/// The process ends sooner, unless the snapshot needs a lock that the interrupted thread holds.
+/// The largest number of milliseconds for which a handler waits for the process to end. The process
+/// ends sooner, unless the snapshot needs a lock that the interrupted thread holds.
 const LONGEST_WAIT: u32 = 5000;
 
 /// The signals that were received and not yet returned by [`wait`], with one bit each.

@@ -134,7 +134,7 @@ mod tests {
     use crate::overview::Overview;
     use crate::render::sample;
 
-    /// An entry would let the check count nothing as leaked, which is not what it expects either.
+    /// With an entry, nothing would count as leaked, which is not what the test expects either.
     #[test]
     fn a_test_that_expects_another_leak_gets_no_entry() {
         let leak = sample::finding(FindingKind::Leaked, "optim::step", 2, 64);

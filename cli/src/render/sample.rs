@@ -29,7 +29,7 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
 }
 
 /// Creates a run with two tests that have the same leak, one test with a finding of another kind,
-/// and one test each that was not measured, is clean and was aborted.
+/// one that was not measured, one that is clean and one that was aborted.
 pub(crate) fn mixed() -> Run {
     let leak = finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
     let table = finding(FindingKind::FirstUse, "lookup_table", 1, 4096);

@@ -120,8 +120,8 @@ macro_rules! name {
 }
 pub(super) use name;
 
-/// Returns the rows of a table for one function: its name, with the wrapper and the slot of each
-/// target.
+/// Expands to a function's rows in a table, one for each target. Each has the function's name, and
+/// the wrapper and the slot of its target.
 macro_rules! watched {
     ($name:ident, [$($target:literal)*]) => {
         [$(WatchedFunction::new(
@@ -132,8 +132,7 @@ macro_rules! watched {
     };
 }
 
-/// Returns the rows for a function of the driver that looks up other functions: its name, with the
-/// wrapper and the slot of each target.
+/// Expands to the rows for a driver's function that looks up other functions, one for each target.
 macro_rules! look_up {
     ($name:literal, $wrapper:ident, $slots:ident, [$($target:literal)*]) => {
         [$(WatchedFunction::new($name, $wrapper::<$target> as *const (), &$slots[$target])),*]

@@ -178,7 +178,7 @@ fn address(text: &str, end: u8) -> Option<(u64, &str)> {
 }
 
 /// Returns the number at the beginning of a text, and how many digits it has. This is not inlined,
-/// because the loop is faster alone, and a process may have thousands of mappings.
+/// because the loop is faster in its own function, and a process may have thousands of mappings.
 #[inline(never)]
 fn hexadecimal(text: &[u8]) -> (u64, usize) {
     let mut number: u64 = 0;
@@ -195,8 +195,8 @@ fn hexadecimal(text: &[u8]) -> (u64, usize) {
     (number, digits)
 }
 
-/// Splits `text` at its first space, which is near: looking at each byte is then quicker than a
-/// search that is made for long texts.
+/// Splits `text` at its first space. The space is near the start, so examining each byte is faster
+/// than a search that is optimised for long texts.
 fn word(text: &str) -> Option<(&str, &str)> {
     let end = text.bytes().position(|byte| byte == b' ')?;
     Some((&text[..end], &text[end + 1..]))
@@ -205,8 +205,7 @@ fn word(text: &str) -> Option<(&str, &str)> {
 /// Returns the text to pass to [`mappings`]; empty if it is not available.
 pub(crate) fn read_maps() -> String {
     let mut maps = String::with_capacity(USUAL);
-    // A reader without a known end does not ask for the size of the file, which the kernel does not
-    // know.
+    // A `Take` does not ask for the size of the file, which the kernel does not know.
     let read = |file: File| file.take(u64::MAX).read_to_string(&mut maps);
     uncancelled(|| File::open("/proc/self/maps").and_then(read))
         .map_or_else(|_| String::new(), |_| maps)

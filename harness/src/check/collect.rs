@@ -90,7 +90,7 @@ impl OfRun<'_> {
                 }
                 _ => self.lineage.has(scope) || (alone && tree::open_scope(scope).is_none()),
             };
-            // The actions of a further run of a nested check are evidence only for that check.
+            // What a nested check did in a further run is evidence only for that check.
             let is_of_further_run = self
                 .lineage
                 .is_in_further_run(ended.map_or(scope, |it| it.made.caller.scope));

@@ -61,12 +61,12 @@ pub fn memory_reserved(place: Place) -> u64 {
 }
 
 /// Returns the peak of the bytes allocated at `place` since the current run of the check began. If
-/// checks are nested, this is the outermost one; if checks run at the same time, the first of them.
+/// checks are nested, the outermost one counts; if checks run at the same time, the first of them.
 /// These are the bytes allocated by allocators with a [`Probe`](crate::probe::Probe) or, if there
 /// are none, by the driver and by allocators that report their blocks.
 ///
-/// A probe knows only the current figure, so the peak of its allocator is that of the reported
-/// blocks, by the sizes that were requested, or the current figure, if that is higher.
+/// A probe knows only the current figure. So the peak of its allocator is the peak of the blocks
+/// that it reported, with their requested sizes, or the current figure if that is higher.
 ///
 /// ```
 /// use gpu_leak_check::{Place, max_memory_allocated};

@@ -191,7 +191,7 @@ fn add_blocks(
     }
     let _quiet = quiet();
     let is_wanted = |record: &Record| {
-        // The blocks of earlier runs are not known.
+        // The heap's blocks were not recorded in earlier runs.
         wanted.contains_key(&record.sequence) && heap.saw(record.sequence)
     };
     let live = ledger::live().select(is_wanted);

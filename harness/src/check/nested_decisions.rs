@@ -74,8 +74,8 @@ fn failed_sum(finding: &Finding) -> FailedSum {
     }
 }
 
-/// Withholds from the checks around a nested check what only its further runs have left. `scope` is
-/// that of its last run, and `runs` are its runs, of which all but the first confirm findings.
+/// Hides from the checks around a nested check what only its further runs have left. `scope` is the
+/// scope of its last run, and `runs` are its runs: all but the first confirm findings.
 pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
     let (Some(outer), [first, second, ..], Some(last)) = (current(), runs, runs.last()) else {
         return;

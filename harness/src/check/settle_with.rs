@@ -14,9 +14,9 @@ type Settle = Box<dyn FnOnce() + Send>;
 /// is no such check, they are dropped at the next call.
 static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 
-/// Registers `settle`, which is called when the body of the check in which this thread works has
-/// ended and before the check reads the live records. `settle` counts as part of the body, and a
-/// panic in it fails a test that has not panicked itself.
+/// Registers `settle`, which is called when the body of this thread's check has ended, before the
+/// check reads the live records. `settle` counts as part of the body: a panic in it fails the test,
+/// unless the body has already panicked.
 ///
 /// Some libraries free objects only when the device is polled: wgpu frees the resources that its
 /// queue has used in `Device::poll`. Without such a call, resources that one run leaves behind are

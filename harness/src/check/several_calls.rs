@@ -80,8 +80,8 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     }
 }
 
-/// Returns the return addresses around the return address of the frame that looks like a wrapper,
-/// if there is one.
+/// Returns the return addresses inside and outside that of the frame that looks like a wrapper, if
+/// there is one.
 fn place<'a>(
     stack: StackId,
     frames: &[Frame],

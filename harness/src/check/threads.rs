@@ -86,7 +86,7 @@ pub(super) fn this_thread() -> Option<i32> {
     link.file_name()?.to_str()?.parse().ok()
 }
 
-/// Returns for how many nanoseconds a thread that is waiting has run so far
+/// Returns how many nanoseconds a waiting thread has run so far
 /// ([`/proc/PID/schedstat`](https://docs.kernel.org/scheduler/sched-stats.html)); `None` if it is
 /// running or if this cannot be determined.
 pub(super) fn time_of_waiting(thread: i32) -> Option<u64> {

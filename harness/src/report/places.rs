@@ -9,8 +9,8 @@ pub(super) fn in_file(text: &str, file: Option<&str>) -> String {
     }
 }
 
-/// Returns the name of a file, preceded by the name of its directory if many files have the same
-/// name.
+/// Returns the name of a file, preceded by the name of its directory if the file is a `lib.rs`,
+/// `main.rs` or `mod.rs`.
 pub(super) fn file_name(file: &str) -> &str {
     let (directories, name) = file.rsplit_once('/').unwrap_or(("", file));
     match name {

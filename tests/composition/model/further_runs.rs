@@ -83,9 +83,9 @@ fn further_runs(trace: &Trace, session: &Session) -> Option<(Tick, Tick)> {
     (session.settings.rounds <= 1).then(|| (end(first), end(last)))
 }
 
-/// Returns the blocks that only further runs of the session with this number left. A block of the
-/// same allocator and place as one that the first run left and a later run freed stands for that
-/// one.
+/// Returns the blocks that only further runs of the session with this number left, except those
+/// that replace a block of the same allocator and place that the first run left and a later one
+/// freed.
 fn left_again(trace: &Trace, session: usize, inside: &BTreeSet<Number>) -> Vec<Number> {
     let Some((first, last)) = further_runs(trace, &trace.sessions[session]) else {
         return Vec::new();

@@ -348,7 +348,7 @@ fn in_broken_context(
             None => kept,
             Some(_) => kept.among(&broken.ended),
         };
-        // As for the calls, only what the first run could not free is counted.
+        // As with the calls, only what the first run could not free is counted.
         let mut of_runs = group.kept.iter().map(|kept| part(kept.clone()).amount);
         let first = of_runs.find(|amount| !amount.is_zero());
         let part = part(group.kept_in_all());

@@ -20,8 +20,8 @@ pub(crate) struct Found {
     /// The number of bytes that each run is charged with. Tolerances apply to these numbers. A
     /// single number applies to every run.
     pub(crate) charged: Vec<u64>,
-    /// For a failed free of addresses that were not live: where the resources were created that it
-    /// was probably supposed to free.
+    /// For a failed free of addresses that were not live: where the resources that it was probably
+    /// supposed to free were created.
     pub(crate) meant: Vec<Site>,
     /// Whether the finding includes other leaked objects, which no tolerance covers.
     pub(crate) includes_others: bool,

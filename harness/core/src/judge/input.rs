@@ -334,7 +334,7 @@ impl CheckInput {
         self.judged_runs().len() != self.runs.len()
     }
 
-    /// Returns a context that was broken by this check or before it, in which every call fails.
+    /// Returns a context that was broken by this check or earlier. Every call in it fails.
     pub fn broken_context(&self) -> Option<ContextError> {
         let of_run = |run: &RunInput| run.broken_inside.or(run.broken_before);
         self.runs.iter().find_map(of_run)

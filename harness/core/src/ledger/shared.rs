@@ -208,8 +208,8 @@ impl Shared {
         first
     }
 
-    /// Handles a successful free of something unknown. As for resources with one owner, anything
-    /// older is gone, whether a failed call has already restored it or will do so later.
+    /// Handles a successful free of something unknown. As with resources that have one owner,
+    /// anything older is gone, whether a failed call has already restored it or will do so later.
     pub(super) fn freed_unknown(&mut self, ticket: Ticket, key: &Key) {
         let began = began(ticket);
         let is_stale = if matches!(key.space, Space::PhysicalHandle | Space::Mapping) {

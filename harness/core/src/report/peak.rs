@@ -163,8 +163,8 @@ impl Reusable {
             1 => "each freed before the next was allocated: one buffer could serve them all"
                 .to_owned(),
             buffers => format!(
-                "each freed before the same thread, stream and callers allocated the next one: {} could \
-                 serve them all",
+                "each freed before the same callers allocated the next one on the same thread and \
+                 stream: {} could serve them all",
                 quantity(buffers, "buffer")
             ),
         };

@@ -175,7 +175,7 @@ named! {
         HarnessFailed = "harness-failed",
         /// A context was broken before the check began.
         Poisoned = "poisoned",
-        /// A caching allocator was used that only a probe could read.
+        /// The test used a caching allocator that only a probe could read.
         NoProbe = "no-probe",
         /// A sum that only a probe can read rose while another check ran, or while another test, or
         /// a thread that an earlier test left, could run.

@@ -129,8 +129,8 @@ impl Image {
     }
 
     /// Looks up the functions that contain `addresses`, which are return addresses and so never a
-    /// function's first byte. All addresses are looked up at once, because a file has too many
-    /// functions to sort them for the sake of a few addresses.
+    /// function's first byte. All addresses are looked up in one pass, because a file has too
+    /// many functions to sort for a few addresses.
     pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<u64> = addresses.collect();

@@ -130,7 +130,7 @@ impl<M: Memory> Pages<M> {
         let (first, mut at) = range.into_inner();
         while at >= first {
             let number = at / PAGE;
-            // The farther away the word is already, the farther away it is likely to be.
+            // The farther the search has gone, the farther away the word is likely to be.
             let pages = AT_ONCE.min(near / PAGE - number + 1);
             let lowest = (number + 1).saturating_sub(pages).max(first / PAGE);
             let page = self.page(number, lowest..number + 1);
@@ -202,7 +202,7 @@ impl<M: Memory> Pages<M> {
     }
 
     /// Returns a page; empty if the page does not exist, or if the limit has been reached. If the
-    /// page has to be read, all of `pages` are read, one of which it is.
+    /// page has to be read, all of `pages`, which include it, are read.
     fn page(&mut self, number: u64, pages: Range<u64>) -> &[u64] {
         let place = match self.last {
             Some((last, place)) if last == number => place,
@@ -425,8 +425,8 @@ mod tests {
             true
         });
         assert_eq!((seen, all), ((0..=AT_ONCE).collect(), Seen::Part));
-        // Pages that were read before cannot be read either, so that nothing is concluded from
-        // partial data.
+        // After the limit, even pages that were read before cannot be read, so that nothing is
+        // concluded from partial data.
         assert_eq!(pages.words(0, PAGE, |_, _| true), Seen::Part);
         assert_eq!(pages.word(3 * AT_ONCE * PAGE), None);
         assert_eq!(READS.get(), 2 * AT_ONCE);

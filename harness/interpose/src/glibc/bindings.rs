@@ -18,8 +18,8 @@ use crate::loader::object_changes;
 
 /// The bindings that have been found so far, and what has been examined.
 struct State {
-    /// The numbers of objects loaded, of objects unloaded, and of tables registered. As long as
-    /// these numbers are unchanged, all bindings are unchanged too.
+    /// How many objects have been loaded and unloaded, and how many tables registered. As long as
+    /// these counts are unchanged, all bindings are unchanged too.
     counts: (u64, u64, usize),
     /// The objects whose relocations have been examined, by the addresses of their dynamic
     /// sections.

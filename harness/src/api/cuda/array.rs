@@ -1,4 +1,4 @@
-//! Computes the size of a CUDA array from its descriptor. As for `cuMemAlloc`, this is the size
+//! Computes the size of a CUDA array from its descriptor. As with `cuMemAlloc`, this is the size
 //! that the program requested, without the driver's padding.
 
 use super::foreign::{

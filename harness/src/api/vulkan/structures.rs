@@ -137,7 +137,7 @@ pub(super) struct Heap {
 /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`
 pub(super) const DEVICE_LOCAL: u32 = 1;
 
-/// `VkPhysicalDeviceProperties`, of which the limits and sparse properties come last.
+/// `VkPhysicalDeviceProperties`, which ends with the limits and the sparse properties.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct DeviceProperties {

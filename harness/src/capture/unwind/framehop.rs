@@ -138,8 +138,8 @@ impl<'a> StackWalk<'a> {
         WalkStart::new(from, &self.words, stacks)
     }
 
-    /// Returns the number of the backtrace if this walk is one that followed the thread's previous
-    /// walk earlier.
+    /// Returns the number of the backtrace if this walk has followed the thread's previous walk
+    /// before.
     pub(super) fn predicted(&mut self) -> Option<StackId> {
         if self.modules.is_under_valgrind {
             return None;
@@ -194,8 +194,8 @@ impl<'a> StackWalk<'a> {
         let walks = &mut self.caches.of(self.modules).walks;
         if !self.modules.is_under_valgrind && walks.record_miss(&start, &self.words, backtrace) {
             let steps = self.trace();
-            // framehop forgets a rule that it could not apply, so it may have taken other steps
-            // than the known ones.
+            // framehop forgets a rule that it could not apply, so its steps may differ from the
+            // known ones.
             let found = steps.iter().filter_map(TracedStep::found);
             let is_it = found.eq(self.stacks.frames(backtrace).iter().copied());
             let walks = &mut self.caches.of(self.modules).walks;

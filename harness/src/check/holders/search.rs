@@ -205,7 +205,7 @@ static ALLOCATORS_STATICS: Mutex<AllocatorsStatics> = Mutex::new(AllocatorsStati
 struct AllocatorsStatics {
     /// The addresses that were reported earlier. Statics may contain old copies of them.
     seen: FxHashSet<u64>,
-    /// For how long statics may still be read.
+    /// How much longer statics may be read.
     left: Duration,
     /// The addresses of the words through which statics were found.
     words: Vec<u64>,

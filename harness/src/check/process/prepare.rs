@@ -1,5 +1,5 @@
-//! Prepares a process to be checked: begins to intercept the driver, to accept reports from other
-//! sources, and to record, and runs the process's `#[warmup]` functions.
+//! Prepares a process for its checks: begins the recording, intercepts the driver, accepts reports
+//! from other sources, and runs the process's `#[warmup]` functions.
 
 use std::thread;
 

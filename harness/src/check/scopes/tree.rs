@@ -351,7 +351,7 @@ impl Lineage {
                 let inner = tree.nodes.get(child);
                 let confirms = inner.is_some_and(|it| it.confirms);
                 match inner.is_some_and(|it| it.is_earlier_run) {
-                    // The check that looks compares its own runs itself.
+                    // The check of `scope` compares its own runs itself.
                     true if at == scope => (*child, false, [false; 2]),
                     true => (*child, in_this_run, [around, around || confirms]),
                     false => (*child, in_this_run, [is_further, is_further || confirms]),

@@ -308,7 +308,7 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     let all = list_threads()?.into_iter();
     let with_scope = threads_with_scope();
     let mut others = all.filter(|thread| !with_scope.contains(thread) && can_act(*thread));
-    // One thread too many suffices, because each of them takes several system calls.
+    // The search ends at the first thread too many, because each takes several system calls.
     Some(others.nth(own as usize).is_none())
 }
 

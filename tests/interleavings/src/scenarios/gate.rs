@@ -128,7 +128,7 @@ pub fn no_check_overtakes_a_queued_one() {
     assert_eq!(*order.lock().unwrap(), [Exclusive, Parallel]);
 }
 
-/// Parallel checks queue behind an exclusive one. When that leaves, all of them are inside at once,
+/// Parallel checks queue behind an exclusive one. When it leaves, all of them are inside at once,
 /// and none waits for another to leave.
 pub fn queued_parallel_checks_are_inside_together() {
     waits_anew();

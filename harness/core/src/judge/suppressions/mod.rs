@@ -50,11 +50,11 @@ named! {
         /// line called the API.
         #[default]
         Site = "at",
-        /// A function of the stack.
+        /// A function on the stack.
         Function = "fn",
-        /// A source file of the stack.
+        /// The source file of a function on the stack.
         File = "file",
-        /// A library of the stack, by file or by name.
+        /// A library whose code is on the stack, by file or by name.
         Library = "lib",
         /// A caching allocator that the stack passes through, by the name of its probe.
         Allocator = "allocator",

@@ -27,8 +27,8 @@ use framehop::{
 /// the exact unwinder walks its stacks.
 const MAX_LISTS: usize = 64;
 
-/// The number of sets of slots for return addresses whose frames' callers were guessed wrong. The
-/// memory is limited, because a compiler at run time creates ever new code without unwind tables.
+/// The number of rows in `UnwindModules::wrong`. The memory is limited, because a just-in-time
+/// compiler keeps creating code without unwind tables.
 const WRONG: usize = 128;
 
 type ModuleBytes = &'static [u8];
@@ -37,7 +37,7 @@ type ModuleBytes = &'static [u8];
 pub(super) struct UnwindModules {
     pub(super) unwinder: UnwinderNative<ModuleBytes, MustNotAllocateDuringUnwind>,
     changes: Changes,
-    /// The return addresses of frames whose callers were guessed, and guessed wrong.
+    /// The return addresses of frames whose callers were guessed wrong.
     wrong: Box<[[AtomicU64; 8]]>,
     /// The number of these addresses.
     wrong_count: AtomicUsize,
@@ -100,8 +100,8 @@ impl UnwindModules {
     }
 }
 
-/// Builds a new list if a library has been loaded or unloaded. Returns the list if it was and stays
-/// the current one.
+/// Builds a new list if a library has been loaded or unloaded. Otherwise, or if no more lists may be
+/// built, returns the current list.
 pub(super) fn refresh() -> Option<&'static UnwindModules> {
     // If another thread holds the lock, the old list is used this time.
     let mut lists = LISTS.try_lock().ok()?;

@@ -141,8 +141,8 @@ impl KnownWalks {
         }
     }
 
-    /// Returns the number of the backtrace if the walk that begins at `start` is one that followed
-    /// this thread's last walk earlier.
+    /// Returns the number of the backtrace if the walk that begins at `start` has followed this
+    /// thread's last walk before.
     pub(super) fn predicted(&self, start: &WalkStart, words: &StackWords) -> Option<StackId> {
         let [first, second] = self.walks[LAST.get()].next;
         let slot = match self.walks[first].is_at(start, words) {
@@ -222,8 +222,8 @@ fn needed_words(steps: &[TracedStep], words: &mut Vec<(u64, u64)>) -> Option<boo
             return None;
         }
         // The position of the caller's frame can be derived from the frame pointer only if that
-        // points into this frame, of which the return address and the frame pointer may be all that
-        // is left. The frame pointer may also be the reason why a walk ended.
+        // points into this frame, which may consist of only the return address and the frame
+        // pointer by now. The frame pointer may also be the reason why a walk ended.
         let from = step.from.inverted();
         let lowest = from.stack_pointer.saturating_sub(16);
         let may_be_used =
