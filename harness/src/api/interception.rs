@@ -94,8 +94,7 @@ impl MissedBefore {
             true => BEFORE_EXIT.get().cloned().unwrap_or_default(),
             false => bindings_past_us(self.bindings.unwrap_or_else(at_load)).found,
         };
-        let past = past.into_iter();
-        let past = past.filter(|binding| is_meant(&binding.symbol));
+        let past = past.into_iter().filter(|binding| is_meant(&binding.symbol));
         let mut libraries: Vec<_> = past.map(|binding| binding.library).collect();
         libraries.dedup();
         Missed {

@@ -222,8 +222,9 @@ impl<M: Memory> Pages<M> {
             self.places.clear();
         }
         let alone = number..number + 1;
-        let is_alone = pages == alone || self.left < AT_ONCE * PAGE;
-        // If another page cannot be read, this page may not have been reached.
+        // Enough must be left for reading this page again, alone.
+        let is_alone = pages == alone || self.left <= AT_ONCE * PAGE;
+        // If a page before this one cannot be read, this one has not been reached.
         if is_alone || !self.read(pages, number) {
             self.read(alone, number);
         }
@@ -430,6 +431,20 @@ mod tests {
         assert_eq!(pages.words(0, PAGE, |_, _| true), Seen::Part);
         assert_eq!(pages.word(3 * AT_ONCE * PAGE), None);
         assert_eq!(READS.get(), 2 * AT_ONCE);
+    }
+
+    #[test]
+    fn a_page_that_is_read_again_alone_counts_towards_the_limit() {
+        let mut memory = Synthetic::default();
+        memory.put(4 * PAGE, 7);
+        for left in 1..=2 * AT_ONCE {
+            let mut pages = Pages::new(memory.clone(), unlimited());
+            pages.left = left * PAGE;
+            // The pages below cannot be read.
+            let last = 5 * PAGE - 8;
+            let found = pages.last_word(0..=last, 8 * PAGE, 8, |_, word| word == 7);
+            assert_eq!(found, Some(4 * PAGE), "{left}");
+        }
     }
 
     #[test]

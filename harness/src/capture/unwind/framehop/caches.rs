@@ -92,8 +92,9 @@ impl Borrowed {
                 rules: CachedRules(std::array::from_fn(|_| Cache::new_in())),
             })
         });
-        caches.walks.keep_for(modules.state());
-        caches.steps.keep_for(modules.state());
+        let state = modules.state();
+        caches.walks.keep_for(state);
+        caches.steps.keep_for(state);
         caches
     }
 }
