@@ -1,6 +1,7 @@
 //! The search in this process.
 
 mod budget;
+mod descriptor;
 mod enclosing;
 mod heap;
 mod image;

@@ -107,7 +107,7 @@ impl Roots {
                     roots.thread_locals(number, module, thread);
                 }
             }
-            for addresses in thread.descriptor(pages) {
+            for addresses in thread.data(pages) {
                 roots.add_nameless(addresses);
             }
         }

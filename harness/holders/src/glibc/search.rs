@@ -11,10 +11,10 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{DEEPEST, DriverObjects, Hidden};
+use super::descriptor::has_descriptor;
 use super::heap::{self, Block, Heap, Other};
 use super::memory::{Memory, Pages, Seen};
 use super::targets::{Targets, may_be_address};
-use super::threads;
 
 /// The largest number of addresses that are followed.
 const MAX_BLOCKS: usize = 1 << 20;
@@ -310,7 +310,7 @@ impl<M: Memory> Search<'_, M> {
             None => !heap::is_of_glibc(&region, self.pages),
             Some(Other::Variables) => false,
             Some(Other::Stack) => {
-                !threads::has_descriptor(&region, self.pages)
+                !has_descriptor(&region, self.pages)
                     && !self.look(&region, &mut true).targets.is_empty()
             }
         })
