@@ -58,6 +58,12 @@ impl Sources {
         self.read(file).lines(numbers)
     }
 
+    /// Returns these lines of a file and some lines around them in the same function, each with its
+    /// number. Attributes, comments and lines without a word are left out.
+    pub fn around(&self, file: &str, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
+        self.read(file).around(lines)
+    }
+
     /// Whether a file has changed since the program was built, so that its lines may differ.
     pub(super) fn is_edited(&self, file: &str) -> bool {
         let modified = fs::metadata(self.root.join(file)).and_then(|data| data.modified());
@@ -94,8 +100,7 @@ impl SourceText {
         lines.map(text).collect()
     }
 
-    /// Returns these lines and some lines around them in the same function, each with its number.
-    /// Attributes, comments and lines without a word are left out.
+    /// Like [`Sources::around`].
     pub(super) fn around(&self, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
         let (first, last) = lines.into_inner();
         let last = last.clamp(first, first.saturating_add(LONGEST));

@@ -8,7 +8,7 @@ fn only_lines_that_are_there_are_read() {
     fs::write(directory.path().join("a.rs"), b"one\ntwo \r\n\xff").unwrap();
     let sources = Sources::below(directory.path());
     let line = |file, number| {
-        let mut lines = sources.read(file).around(number..=number).into_iter();
+        let mut lines = sources.around(file, number..=number).into_iter();
         lines.find(|(at, _)| *at == number).map(|(_, text)| text)
     };
     assert_eq!(line("a.rs", 2).as_deref(), Some("two"));
@@ -41,13 +41,7 @@ fn the_code_around_a_passage_stays_in_its_function_and_omits_comments() {
                 fn after() {}\n";
     fs::write(directory.path().join("a.rs"), text).unwrap();
     let sources = Sources::below(directory.path());
-    let around = |lines| {
-        sources
-            .read("a.rs")
-            .around(lines)
-            .into_iter()
-            .map(|it| it.0)
-    };
+    let around = |lines| sources.around("a.rs", lines).into_iter().map(|it| it.0);
     assert_eq!(around(5..=5).collect::<Vec<_>>(), [4, 5, 7]);
     assert_eq!(around(3..=3).collect::<Vec<_>>(), [3, 4, 5, 7]);
     assert_eq!(around(4..=7).collect::<Vec<_>>(), [3, 4, 5, 7]);
@@ -66,7 +60,7 @@ fn only_sources_below_the_workspace_are_shown_for_a_run_file() {
     let sources = Sources::below(&root);
     for hidden in ["../secret.rs", secret.to_str().unwrap(), ".env"] {
         assert!(sources.lines(hidden, 1..=1).is_empty(), "{hidden}");
-        assert!(sources.read(hidden).around(1..=1).is_empty(), "{hidden}");
+        assert!(sources.around(hidden, 1..=1).is_empty(), "{hidden}");
     }
     assert_eq!(sources.lines("a.rs", 1..=5), ["shown", "as well"]);
 }
