@@ -91,7 +91,8 @@ pub(super) fn thread_pointer<M: Memory>(
     None
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(target_arch = "x86_64")]
+#[cfg(test)]
 mod tests {
     use std::ffi::c_void;
     use std::ptr::{null, null_mut};
