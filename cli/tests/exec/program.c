@@ -281,12 +281,14 @@ int main(int count, char **words)
     }
     else if (is("breaks")) breaks_its_context(0);
     else if (is("breaks-and-resets")) breaks_its_context(1);
-    else if (is("libraries") || is("libraries-with-their-own-symbols-first")) {
-        int flags = is("libraries") ? RTLD_NOW : RTLD_NOW | RTLD_DEEPBIND;
+    else if (!strncmp(words[1], "libraries", 9)) {
+        int flags = strstr(words[1], "-with-their-own-symbols-first") ? RTLD_NOW | RTLD_DEEPBIND : RTLD_NOW;
         for (int word = 2; word + 1 < count; word += 2) {
             void *other = dlopen(words[word], flags);
             if (!other) { fprintf(stderr, "%s\n", dlerror()); return 75; }
-            if (nested(word, (int (*)(void *))dlsym(other, words[word + 1]))) return 76;
+            int closes = strstr(words[1], "-closed") != NULL;
+            if (nested(closes ? 0 : word, (int (*)(void *))dlsym(other, words[word + 1]))) return 76;
+            if (closes && dlclose(other)) return 78;
         }
     }
     else if (is("opens")) {

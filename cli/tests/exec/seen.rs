@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use gpu_leak_check::report::check_report::{CheckStatus, Code};
+use gpu_leak_check::report::check_report::{CheckStatus, Code, Finding};
 use gpu_leak_tests::fake::Fake;
 
 use super::{compiled, compiled_from, program, ran, ran_with};
@@ -59,13 +59,34 @@ fn a_library_with_its_own_symbols_first_is_named_and_the_program_is_not_clean() 
         ran_with(&Fake::new(), &[], program(), &words)
     };
     assert_eq!(run("libraries").reported.code, Some(1), "the leak is seen");
-    let unseen = run("libraries-with-their-own-symbols-first");
-    assert_eq!(unseen.reported.code, Some(3), "{:?}", unseen.reported);
-    let report = &unseen.files()[0].reports[0];
-    assert_eq!(report.status, CheckStatus::Inconclusive);
-    let reason = report.reason.as_ref().expect("a reason");
-    assert_eq!(reason.code, Code::UnheardLibrary, "{reason:?}");
-    assert!(reason.what.ends_with("/plugin.so"), "{reason:?}");
+    for unseen in ["", "-closed"].map(|end| format!("libraries-with-their-own-symbols-first{end}"))
+    {
+        let unseen = run(&unseen);
+        assert_eq!(unseen.reported.code, Some(3), "{:?}", unseen.reported);
+        let report = &unseen.files()[0].reports[0];
+        assert_eq!(report.status, CheckStatus::Inconclusive);
+        let reason = report.reason.as_ref().expect("a reason");
+        assert_eq!(reason.code, Code::UnheardLibrary, "{reason:?}");
+        assert!(reason.what.ends_with("/plugin.so"), "{reason:?}");
+    }
+}
+
+/// The loader puts the second library where the first one was, so both have the same addresses.
+#[test]
+fn a_library_at_the_address_of_an_unloaded_one_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = ["-shared", "-fPIC", "-DFUNCTION=creates"];
+    let libraries = ["first.so", "second.so"];
+    let paths = libraries.map(|name| compiled_from("library.c", directory.path(), name, &options));
+    let [first, second] = paths.each_ref().map(|path| path.as_os_str());
+    let creates = OsStr::new("creates");
+    let words = ["libraries-closed".as_ref(), first, creates, second, creates];
+    let ran = ran_with(&Fake::new(), &[], program(), &words);
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
+    let findings = &ran.files()[0].reports[0].findings;
+    let modules = |finding: &Finding| finding.site.frames[0].module.clone();
+    let named: Vec<_> = findings.iter().map(modules).collect();
+    assert_eq!(named, libraries.map(|name| Some(name.into())));
 }
 
 /// A report that was requested is written even without a driver.

@@ -93,6 +93,10 @@ impl WatchedFunction {
 /// tables, which then answer the same look-up.
 pub type OnLookup = unsafe extern "C" fn(name: *const c_char, real: *const c_void);
 
+/// A callback that is called with `false` before `dlclose`, and with `true` after it if a library
+/// was unloaded. It must not panic or wait for another thread.
+pub type OnClose = extern "C" fn(has_unloaded: bool);
+
 /// A table of functions, and the callback for their look-ups.
 #[repr(C)]
 #[derive(Debug)]
@@ -104,6 +108,7 @@ pub struct Registration {
     pub(crate) trampolines: *const Trampolines,
     /// Not 0 if the libraries that provide the functions must get them unchanged.
     pub(crate) only_for_others: u32,
+    on_close: Option<OnClose>,
 }
 
 // SAFETY: the pointers come from references to shared statics.
@@ -119,7 +124,21 @@ impl Registration {
             on_lookup,
             trampolines: ptr::null(),
             only_for_others: 0,
+            on_close: None,
         }
+    }
+
+    /// The size in the first release.
+    pub(crate) const FIRST_SIZE: usize = std::mem::offset_of!(Self, on_close);
+
+    /// Adds a callback for each `dlclose` of the process.
+    pub const fn with_on_close(mut self, on_close: OnClose) -> Self {
+        self.on_close = Some(on_close);
+        self
+    }
+
+    pub(crate) fn on_close(&self) -> Option<OnClose> {
+        (self.size >= size_of::<Self>()).then_some(self.on_close)?
     }
 
     /// Excludes the libraries whose functions were handed out: their own look-ups return the real

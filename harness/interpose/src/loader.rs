@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use std::{ptr, slice, thread};
 
-use crate::glibc::uncancelled;
+use crate::glibc::{close, uncancelled};
 
 /// Calls `visit` for the program and for each library until `visit` returns false. No library is
 /// loaded or unloaded during the call.
@@ -159,7 +159,7 @@ pub fn while_open<T>(name: &CStr, body: impl FnOnce(*mut c_void) -> T) -> Option
     }
     let answer = body(handle);
     // SAFETY: the handle was opened above.
-    unsafe { libc::dlclose(handle) };
+    unsafe { close(handle) };
     Some(answer)
 }
 

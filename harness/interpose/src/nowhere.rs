@@ -26,6 +26,12 @@ pub unsafe fn real_symbol(handle: *mut libc::c_void, name: &CStr) -> *const () {
     found.cast_const().cast()
 }
 
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn close(handle: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: the caller upholds the contract.
+    unsafe { libc::dlclose(handle) }
+}
+
 pub fn bindings_past_us(_since: usize) -> BindingsPastUs {
     BindingsPastUs::default()
 }

@@ -6,10 +6,12 @@ mod support;
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, ptr};
 
-use gpu_leak_interpose::{BindingPastUs, Reach, bindings_past_us, libraries_elsewhere};
+use gpu_leak_interpose::{
+    BindingPastUs, Reach, Registration, bindings_past_us, libraries_elsewhere,
+};
 use support::{Libraries, Library, alone, look_up, table};
 
 fn register() {
@@ -108,6 +110,33 @@ fn a_library_that_is_loaded_again_is_rebound_again() {
                 assert_eq!(intercepted(), [0, round]);
                 // SAFETY: the library was opened above.
                 unsafe { libc::dlclose(linked.0) };
+            }
+        },
+    );
+}
+
+#[test]
+fn each_close_is_reported_and_so_is_each_unloading() {
+    static CALLS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+    extern "C" fn on_close(has_unloaded: bool) {
+        CALLS[usize::from(has_unloaded)].fetch_add(1, Ordering::Relaxed);
+    }
+    static TABLE: Registration = Registration::new(&[], None).with_on_close(on_close);
+    alone(
+        "each_close_is_reported_and_so_is_each_unloading",
+        &[],
+        || {
+            gpu_leak_interpose::register(&TABLE);
+            let libraries = Libraries::new();
+            let path = libraries.driver();
+            let opened = [(); 2].map(|()| Library::open(&path));
+            // The crate's own searches are not reported.
+            let _ = bindings_past_us(0);
+            for (library, expected) in opened.iter().zip([[1, 0], [2, 1]]) {
+                // SAFETY: the library was opened above.
+                assert_eq!(unsafe { libc::dlclose(library.0) }, 0);
+                let calls = CALLS.each_ref().map(|count| count.load(Ordering::Relaxed));
+                assert_eq!(calls, expected);
             }
         },
     );

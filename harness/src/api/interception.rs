@@ -8,8 +8,10 @@ use gpu_leak_interpose::{
 };
 
 use super::{Reach, cuda, reach, vulkan, wrapper};
+use crate::capture::history;
 use crate::device::{contexts, driver};
 use crate::exit;
+use crate::recursion_guard::try_quiet;
 
 /// How much of the program's use of the CUDA driver is intercepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,19 @@ fn at_load() -> usize {
 /// functions before this code runs.
 pub(super) fn replace_first_bindings() {
     let _ = at_load();
+}
+
+/// Called before each `dlclose`, and after it if a library was unloaded. The bindings of a library
+/// must be found before it is unloaded.
+pub(super) extern "C" fn on_close(has_unloaded: bool) {
+    if has_unloaded {
+        history::unloaded();
+    } else if !exit::exiting()
+        && exit::may_report()
+        && let Some(_quiet) = try_quiet()
+    {
+        let _ = bindings_past_us(usize::MAX);
+    }
 }
 
 /// Prepares for a check that ends after the loader has finalised its libraries, when it can no

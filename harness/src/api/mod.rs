@@ -25,7 +25,7 @@ static REACH: OnceLock<Reach> = OnceLock::new();
 /// finds when its own functions are called. Each call must be counted only once: where the program
 /// makes it.
 static TABLES: [Registration; 4] = [
-    Registration::new(cuda::FUNCTIONS, None),
+    Registration::new(cuda::FUNCTIONS, None).with_on_close(interception::on_close),
     Registration::new(cuda::LOOK_UPS, None),
     Registration::new(vulkan::FUNCTIONS, None).only_for_others(),
     Registration::new(vulkan::LOOK_UPS, None).only_for_others(),

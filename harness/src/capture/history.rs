@@ -5,14 +5,16 @@
 //! backtrace. The mappings at the time of a report do not matter, and neither does what an earlier
 //! report found for the same address.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::modules;
 use super::modules::Modules;
 use crate::ledger;
 use crate::ledger::event::StackId;
 use crate::loader::{self, Changes};
-use crate::sync::{Mutex, locked};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 static HISTORY: Mutex<History> = Mutex::new(History {
     changes: None,
@@ -34,45 +36,76 @@ struct History {
     stacks: Vec<u32>,
 }
 
+/// How often libraries have been unloaded.
+static UNLOADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Must be called after a library was unloaded, before another one can take its addresses.
+pub(crate) fn unloaded() {
+    UNLOADS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Must be called before a backtrace is captured. If a library has been unloaded since the thread's
+/// last backtrace, makes the ledger forget the backtraces through that library.
+#[inline]
+pub(super) fn refresh() {
+    thread_local! {
+        static SEEN: Cell<usize> = const { Cell::new(0) };
+    }
+    // A thread that runs code of another library at these addresses sees the number from before the
+    // code was loaded, or a later one.
+    let unloads = UNLOADS.load(Ordering::Relaxed);
+    if SEEN.replace(unloads) != unloads {
+        drop(current());
+    }
+}
+
 /// Records a new backtrace. Call this on the thread of that backtrace, before any of its modules
 /// can be unloaded.
 #[cold]
 pub(super) fn record(stack: StackId) {
+    current().record(stack);
+}
+
+/// Returns the modules that were mapped when this backtrace was first captured, and the modules
+/// that are mapped now.
+pub(crate) fn modules_of(stack: StackId) -> (Arc<Modules>, Arc<Modules>) {
+    let history = current();
+    let now = history.now();
+    let then = history.era_of(stack);
+    (then.unwrap_or_else(|| now.clone()), now)
+}
+
+/// Returns the history with the modules that are mapped now.
+#[cold]
+fn current() -> MutexGuard<'static, History> {
     // The loader is called before the lock is taken, because the loader may be running a
     // constructor that calls CUDA.
     let changes = loader::changes();
     let mut history = locked(&HISTORY);
-    history.note(changes, modules::read_maps);
-    history.record(stack);
-}
-
-/// Returns the modules that were mapped when the backtrace `raw` was first captured, and the
-/// modules that are mapped now.
-pub(crate) fn modules_of(raw: &[usize]) -> (Arc<Modules>, Arc<Modules>) {
-    let stack = ledger::live().stacks().find(raw);
-    let changes = loader::changes();
-    let mut history = locked(&HISTORY);
-    history.note(changes, modules::read_maps);
-    let now = history.now();
-    let then = stack.and_then(|stack| history.era_of(stack));
-    (then.unwrap_or_else(|| now.clone()), now)
+    let gone = history.note(changes, modules::read_maps);
+    if gone != Modules::default() {
+        let stacks = ledger::live().stacks();
+        stacks.forget(|address| gone.find(address.saturating_sub(1)).is_some());
+    }
+    history
 }
 
 impl History {
     /// Begins a new era if the loader has loaded or unloaded something since the last era began.
-    fn note(&mut self, changes: Changes, maps: impl FnOnce() -> String) {
+    /// Returns the modules that are gone.
+    fn note(&mut self, changes: Changes, maps: impl FnOnce() -> String) -> Modules {
         if self.changes == Some(changes) {
-            return;
+            return Modules::default();
         }
         self.changes = Some(changes);
         let mut modules = Modules::parse(&maps());
-        if let Some(before) = self.eras.last() {
-            modules.share(before);
-            if modules == **before {
-                return;
-            }
+        let before = self.now();
+        modules.share(&before);
+        let gone = before.without(&modules);
+        if modules != *before {
+            self.eras.push(Arc::new(modules));
         }
-        self.eras.push(Arc::new(modules));
+        gone
     }
 
     fn record(&mut self, stack: StackId) {

@@ -105,6 +105,7 @@ pub(crate) fn stack() -> StackId {
 #[inline(never)]
 fn interned_stack() -> StackId {
     let _quiet = quiet();
+    history::refresh();
     unwind::stack(ledger::live().stacks())
 }
 
@@ -113,5 +114,6 @@ fn interned_stack() -> StackId {
 /// comparison.
 pub(crate) fn exact_stack() -> StackId {
     let _quiet = quiet();
+    history::refresh();
     unwind::exact_stack(ledger::live().stacks())
 }

@@ -95,6 +95,13 @@ impl Modules {
         self.0.iter().any(|other| Arc::ptr_eq(other, module))
     }
 
+    /// Returns the modules with code that are not in `others`.
+    pub(super) fn without(&self, others: &Self) -> Self {
+        let is_other = |it: &&Arc<Module>| !it.pages.is_empty() && !others.has(it);
+        let modules = self.0.iter().filter(is_other);
+        Self(modules.cloned().collect())
+    }
+
     /// Replaces each module that is also in `before` with the object from `before`.
     pub(super) fn share(&mut self, before: &Self) {
         for module in &mut self.0 {

@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(super) use self::search::reported_by_allocator;
 use self::search::{Searching, search, target};
+use crate::call_site::site_of;
 pub(super) use crate::capture::heap::{WatchedHeap, unnoted, watch as watch_heap};
 use crate::capture::thread::SYSTEM_NAME_LENGTH;
 use crate::judge::{LINES_AFTER, LINES_BEFORE, passage, shown_up_to};
@@ -306,8 +307,7 @@ fn is_quoted(finding: &Finding, frame: &Frame) -> bool {
 
 /// Returns the call site that allocated or freed a heap block.
 fn site(stack: StackId) -> Site {
-    let frames = ledger::live().stacks().frames(stack);
-    symbols::site(frames, Kind::Block, &observe::own_sources())
+    site_of(symbols::frames(stack, &observe::own_sources()), Kind::Block)
 }
 
 /// Whether holders are searched for.

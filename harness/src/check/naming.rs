@@ -93,10 +93,10 @@ fn stacks(run: &RunInput) -> impl Iterator<Item = StackId> {
 }
 
 fn add_stack(names: &mut NameTable, stack: StackId) {
-    names.frames.entry(stack).or_insert_with(|| {
-        let frames = ledger::live().stacks().frames(stack);
-        symbols::frames(frames, &observe::own_sources())
-    });
+    names
+        .frames
+        .entry(stack)
+        .or_insert_with(|| symbols::frames(stack, &observe::own_sources()));
 }
 
 fn add_label(names: &mut NameTable, record: &Record) {

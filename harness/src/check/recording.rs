@@ -72,7 +72,7 @@ fn new_symbols() -> Vec<Line<Event>> {
     let mut lines = Vec::new();
     for stack in written.stack..end {
         let is_new = |address| written.addresses.insert(address);
-        let new = symbols::by_word(stacks.frames(StackId(stack)), &own_sources, is_new);
+        let new = symbols::by_word(StackId(stack), &own_sources, is_new);
         lines.extend(new.into_iter().map(|(address, mut frames)| {
             frames.iter_mut().for_each(remove_machine_specific_path);
             Line::Symbol(RecordedSymbol { address, frames })

@@ -346,6 +346,5 @@ impl Run {
 
 /// Whether one of CUDA's own libraries made the call with this backtrace.
 fn is_cudas_own(stack: StackId) -> bool {
-    let frames = ledger::live().stacks().frames(stack);
-    call_site::is_cudas_own(&symbols::frames(frames, &[]))
+    call_site::is_cudas_own(&symbols::frames(stack, &[]))
 }

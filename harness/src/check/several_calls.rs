@@ -92,7 +92,7 @@ fn place<'a>(
     site.caller_of_wrapper()?;
     let frame = site.user_frame()?;
     let raw = stacks.frames(stack);
-    let words = symbols::by_word(raw, own, |_| true);
+    let words = symbols::by_word(stack, own, |_| true);
     let mut words = words.into_iter();
     let (address, _) = words.find(|(_, frames)| frames.contains(frame))?;
     let at = raw.iter().position(|word| *word == address)?;
@@ -102,7 +102,7 @@ fn place<'a>(
 
 /// Whether none of these return addresses is in a function of the program itself.
 fn is_only_the_api(inside: &[usize], own: &[&str]) -> bool {
-    let words = symbols::by_word(inside, own, |_| true);
+    let words = symbols::of_words(inside, own);
     let mut frames = words.iter().flat_map(|(_, frames)| frames);
     frames.all(|frame| frame.owner != Owner::User)
 }
@@ -119,7 +119,7 @@ fn with_several_calls(
 ) -> Vec<(FunctionKey, LineRange)> {
     let mut positions: BTreeMap<(FunctionKey, Vec<_>), BTreeSet<_>> = BTreeMap::new();
     for address in addresses {
-        let words = symbols::by_word(&[*address], own, |_| true);
+        let words = symbols::of_words(&[*address], own);
         for frames in words.iter().map(|(_, frames)| frames) {
             // The headers of CUDA contain functions that are inlined into the program's own
             // functions.

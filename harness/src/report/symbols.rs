@@ -14,50 +14,61 @@ use super::{cpp_names, owner};
 use crate::call_site::site_of;
 use crate::capture::history;
 use crate::capture::modules::Module;
-use crate::ledger::Kind;
 use crate::ledger::script::{self, ScriptLine};
+use crate::ledger::{self, Kind, StackId};
 use crate::loader;
 use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, locked};
 use crate::workspace::Workspace;
 
 /// Returns the call site at which a resource of `kind` was allocated or freed. `raw` are the return
-/// addresses, innermost first.
+/// addresses, innermost first, in the modules that are loaded now.
 ///
 /// A file with one of `own_sources` in its path belongs to the layer rather than to the user.
 pub fn site(raw: &[usize], kind: Kind, own_sources: &[&str]) -> Site {
-    site_of(frames(raw, own_sources), kind)
+    site_of(assembled(of_words(raw, own_sources)), kind)
 }
 
-/// Returns the frames of the backtrace `raw`, innermost first and including inlined ones, without
-/// the frames of the runtime that starts a thread or a test.
+/// Returns the frames of a backtrace, innermost first and including inlined ones, without the
+/// frames of the runtime that starts a thread or a test.
 ///
 /// A file with one of `own_sources` in its path is shown as belonging to a
 /// [dependency](Owner::Dependency).
-pub(crate) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
-    assembled(by_word(raw, own_sources, |_| true))
+pub(crate) fn frames(stack: StackId, own_sources: &[&str]) -> Vec<Frame> {
+    assembled(by_word(stack, own_sources, |_| true))
 }
 
-/// Returns the frames of those words of the backtrace `raw` for which `wanted` holds. Words whose
-/// frames [`frames`] does not need are left out.
+/// Returns the frames of those words of a backtrace for which `wanted` holds. Words whose frames
+/// [`frames`] does not need are left out.
 pub(crate) fn by_word(
-    raw: &[usize],
+    stack: StackId,
     own_sources: &[&str],
     wanted: impl FnMut(usize) -> bool,
 ) -> Vec<(usize, Vec<Frame>)> {
     let workspace = Workspace::current();
-    each_word(raw, wanted, |frame| shown(frame, own_sources, workspace))
+    let raw = ledger::live().stacks().frames(stack);
+    let shown = |frame: &Frame| shown(frame, own_sources, workspace);
+    each_word(raw, stack, wanted, shown)
 }
 
-/// Like [`by_word`], but returns the result of `of_frame` for each frame.
+/// Returns the frames of words of a backtrace, in the modules that are loaded now.
+pub(crate) fn of_words(raw: &[usize], own_sources: &[&str]) -> Vec<(usize, Vec<Frame>)> {
+    let workspace = Workspace::current();
+    let shown = |frame: &Frame| shown(frame, own_sources, workspace);
+    each_word(raw, StackId::default(), |_| true, shown)
+}
+
+/// Returns the results of `of_frame` for the frames of those words for which `wanted` holds. The
+/// words are part of the backtrace `stack`.
 fn each_word<T>(
     raw: &[usize],
+    stack: StackId,
     mut wanted: impl FnMut(usize) -> bool,
     of_frame: impl Fn(&Frame) -> T,
 ) -> Vec<(usize, Vec<T>)> {
     // Reading debug information makes about a million allocations on the host.
     let _quiet = quiet();
-    let (then, now) = history::modules_of(raw);
+    let (then, now) = history::modules_of(stack);
     let mut cache = locked(&CACHE);
     let mut all = Vec::new();
     let mut started = false;
@@ -94,7 +105,7 @@ pub(crate) fn are_own(addresses: &[u64], own_sources: &[&str]) -> bool {
             .is_some_and(|it| is_own(it, own_sources))
     };
     let is_used_there = |address: &u64| {
-        let frames = each_word(&[*address as usize], |_| true, in_own);
+        let frames = each_word(&[*address as usize], StackId::default(), |_| true, in_own);
         // Functions that are inlined at the address may belong to another library.
         frames
             .into_iter()

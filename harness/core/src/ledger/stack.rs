@@ -22,9 +22,10 @@ thread_local! {
     /// The backtraces that this thread used last, by their hash. A program allocates at the same
     /// lines again and again, from many threads at once. Without this cache, all of these threads
     /// would contend for the lock of the same shard. An entry is only a guess, so a reader compares
-    /// the frames. Like everything else that a wrapper touches, the cache has no destructor.
-    static RECENT: [Cell<StackId>; RECENT_LEN] =
-        const { [const { Cell::new(StackId(0)) }; RECENT_LEN] };
+    /// the frames. The entry also holds how often backtraces had been forgotten. Like everything
+    /// else that a wrapper touches, the cache has no destructor.
+    static RECENT: [Cell<(StackId, u32)>; RECENT_LEN] =
+        const { [const { Cell::new((StackId(0), 0)) }; RECENT_LEN] };
 }
 
 /// The size of this cache, a power of two.
@@ -38,6 +39,8 @@ pub struct Stacks {
     /// The entries by number, in chunks that never move, so that reading needs no lock.
     chunks: Box<[OnceLock<Chunk>]>,
     next: AtomicU32,
+    /// How often backtraces have been [forgotten](Self::forget).
+    forgotten: AtomicU32,
 }
 
 impl Default for Stacks {
@@ -46,6 +49,7 @@ impl Default for Stacks {
             numbers: (0..SHARDS).map(|_| Mutex::default()).collect(),
             chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
             next: AtomicU32::new(1),
+            forgotten: AtomicU32::new(0),
         }
     }
 }
@@ -74,8 +78,9 @@ impl Stacks {
         }
         let hash = hasher.finish();
         let slot = (hash >> 32) as usize % RECENT_LEN;
-        let recent = RECENT.with(|recent| recent[slot].get());
-        if recent != StackId::default() && self.frames(recent) == frames {
+        let forgotten = self.forgotten.load(Ordering::Relaxed);
+        let (recent, at) = RECENT.with(|recent| recent[slot].get());
+        if recent != StackId::default() && at == forgotten && self.frames(recent) == frames {
             return Some(recent);
         }
         let mut next = hash;
@@ -93,7 +98,7 @@ impl Stacks {
                 }
             }
         };
-        RECENT.with(|recent| recent[slot].set(id));
+        RECENT.with(|recent| recent[slot].set((id, forgotten)));
         Some(id)
     }
 
@@ -105,6 +110,22 @@ impl Stacks {
         };
         self.set(chunk, number, frames);
         Some(StackId(number))
+    }
+
+    /// Gives backtraces through an address for which `is_gone` holds new numbers from now on. Their
+    /// old numbers keep their frames.
+    pub fn forget(&self, is_gone: impl Fn(usize) -> bool) {
+        let is_kept = |id| !self.frames(id).iter().any(|address| is_gone(*address));
+        for shard in &self.numbers {
+            locked(shard).retain(|_, id| is_kept(*id));
+        }
+        self.forgotten.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns a number that differs for each table, and changes when backtraces are forgotten.
+    pub fn state(&self) -> usize {
+        let forgotten = self.forgotten.load(Ordering::Relaxed) as usize;
+        std::ptr::from_ref(self).addr() ^ forgotten << 32
     }
 
     /// Stores `frames` under the number that they had in another process. Returns false if no
@@ -191,6 +212,24 @@ mod tests {
         for (frames, id) in pair.iter().zip(ids) {
             assert_eq!(stacks.frames(id), frames);
             assert_eq!(stacks.find(frames), Some(id));
+        }
+    }
+
+    #[test]
+    fn a_forgotten_backtrace_has_a_new_number_the_next_time() {
+        let stacks = Stacks::default();
+        let [kept, gone] = [[1, 2], [3, 2]];
+        let before = [kept, gone].map(|frames| stacks.intern(&frames));
+        let state = stacks.state();
+        stacks.forget(|address| address == 3);
+        assert_ne!(stacks.state(), state);
+        assert_eq!(stacks.find(&gone), None);
+        let after = [kept, gone].map(|frames| stacks.intern(&frames));
+        assert_eq!(after[0], before[0]);
+        assert_ne!(after[1], before[1]);
+        assert_eq!(stacks.intern(&gone), after[1]);
+        for id in [before[1], after[1]] {
+            assert_eq!(stacks.frames(id), gone);
         }
     }
 

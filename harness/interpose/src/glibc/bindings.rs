@@ -38,15 +38,26 @@ struct Found {
     at: usize,
 }
 
+impl State {
+    /// Records that only these objects are loaded. A binding of another object can no longer be
+    /// used, as if it had been rebound.
+    fn keep_loaded(&mut self, objects: &[Object]) {
+        for found in &mut self.found {
+            found.rebound |= !objects.iter().any(|object| object.name == found.library);
+        }
+    }
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    counts: (0, 0, 0),
+    scanned: Vec::new(),
+    found: Vec::new(),
+    now: 0,
+});
+
 /// Returns the state. Do not call the loader while the state is locked, because the loader has its
 /// own locks and calls constructors while holding them.
 fn state() -> MutexGuard<'static, State> {
-    static STATE: Mutex<State> = Mutex::new(State {
-        counts: (0, 0, 0),
-        scanned: Vec::new(),
-        found: Vec::new(),
-        now: 0,
-    });
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -72,14 +83,32 @@ pub(crate) fn past_us(
     state.now
 }
 
+/// Must be called after a `dlclose` that unloaded an object. `before` are the numbers of objects
+/// that had been loaded and unloaded before. If nothing else has changed since the last scan, the
+/// objects that stayed are not scanned again.
+pub(crate) fn unloaded_since(before: (u64, u64)) {
+    let (now, objects) = objects::loaded();
+    // In a forked child, the lock may be held by a thread that does not exist there.
+    let Ok(mut state) = STATE.try_lock() else {
+        return;
+    };
+    let scanned = (state.counts.0, state.counts.1);
+    if scanned == before && now.0 == before.0 {
+        state.counts.1 = now.1;
+        let is_loaded = |it: &usize| objects.iter().any(|object| object.dynamic == *it);
+        state.scanned.retain(is_loaded);
+        state.keep_loaded(&objects);
+    }
+}
+
 fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
-    let objects = objects::loaded();
+    let (_, objects) = objects::loaded();
     let scanned = {
         let mut state = state();
         if (state.counts.1, state.counts.2) != (counts.1, counts.2) {
             // Another object may have been loaded at the same address, or more names may be wanted.
             state.scanned.clear();
-            state.found.retain(|found| found.rebound);
+            state.keep_loaded(&objects);
         }
         state.scanned.clone()
     };

@@ -153,7 +153,7 @@ fn end(replaced: &mut Vec<Replaced>) {
 }
 
 fn program() -> Option<Object> {
-    let mut objects = objects::loaded().into_iter();
+    let mut objects = objects::loaded().1.into_iter();
     objects.find(|object| object.name.is_empty())
 }
 

@@ -4,7 +4,7 @@
 //! cannot panic.
 #![expect(unsafe_code, reason = "looks up functions of the C library")]
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -86,4 +86,20 @@ unsafe extern "C" fn finds_nothing(_: *mut c_void, _: *const c_char) -> *mut c_v
 pub(crate) unsafe fn behind<F: Copy>(known: &AtomicPtr<c_void>, name: &CStr) -> Option<F> {
     // SAFETY: the name is a C string, and the caller guarantees the type.
     unsafe { once(known, || dlsym()(libc::RTLD_NEXT, name.as_ptr())) }
+}
+
+/// Closes a library without calling [the interposed function](super::close).
+///
+/// # Safety
+///
+/// The condition is that of [`dlclose(3)`](https://man7.org/linux/man-pages/man3/dlclose.3.html):
+/// `handle` comes from `dlopen` and has not been closed.
+pub(crate) unsafe fn close(handle: *mut c_void) -> c_int {
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+    // SAFETY: the name identifies a function of this type, and the caller upholds its contract.
+    unsafe {
+        let next: Option<unsafe extern "C" fn(*mut c_void) -> c_int> = behind(&NEXT, c"dlclose");
+        next.map_or(-1, |close| close(handle))
+    }
 }

@@ -79,10 +79,12 @@ pub(crate) struct Object {
     relro: Range<usize>,
 }
 
-/// Returns the objects that are in the same loader namespace as this code.
-pub(crate) fn loaded() -> Vec<Object> {
-    let mut objects = Vec::new();
+/// Returns how many objects have been loaded and unloaded, and those that are in the same loader
+/// namespace as this code.
+pub(crate) fn loaded() -> ((u64, u64), Vec<Object>) {
+    let (mut changes, mut objects) = ((0, 0), Vec::new());
     visit_objects(|info| {
+        changes = (info.dlpi_adds, info.dlpi_subs);
         let mut object = Object {
             name: object_name(info).to_owned(),
             dynamic: 0,
@@ -101,7 +103,7 @@ pub(crate) fn loaded() -> Vec<Object> {
         objects.push(object);
         true
     });
-    objects
+    (changes, objects)
 }
 
 /// A word of an object in which the loader stores the address of a symbol.

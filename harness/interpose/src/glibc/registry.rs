@@ -109,7 +109,7 @@ pub(crate) fn tables() -> impl DoubleEndedIterator<Item = &'static Table> {
 pub(crate) fn register(registration: &'static Registration) -> bool {
     static REGISTERING: Mutex<()> = Mutex::new(());
 
-    if registration.size < size_of::<Registration>() {
+    if registration.size < Registration::FIRST_SIZE {
         return false;
     }
     let table: &Table = Box::leak(Box::new(Table::of(registration)));
@@ -135,6 +135,13 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
     // This makes a trampoline search again if it has found no wrapper.
     trampolines().for_each(Trampolines::reset);
     true
+}
+
+/// Calls the callbacks for `dlclose`.
+pub(crate) fn on_close(has_unloaded: bool) {
+    for on_close in tables().filter_map(|table| table.registration.on_close()) {
+        on_close(has_unloaded);
+    }
 }
 
 /// Whether a table contains `name` or a variant of it.

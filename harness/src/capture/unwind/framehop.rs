@@ -133,9 +133,8 @@ impl<'a> StackWalk<'a> {
     }
 
     fn start(&self) -> WalkStart {
-        let stacks = std::ptr::from_ref(self.stacks).addr();
         let from = frame(self.here.instruction, &self.here.registers);
-        WalkStart::new(from, &self.words, stacks)
+        WalkStart::new(from, &self.words, self.stacks.state())
     }
 
     /// Returns the number of the backtrace if this walk has followed the thread's previous walk

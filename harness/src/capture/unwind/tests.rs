@@ -16,7 +16,7 @@ fn at_depth(stacks: &Stacks, depth: usize) -> StackId {
 fn a_stack_names_its_callers() {
     let stacks = Stacks::default();
     let stack = at_depth(&stacks, 0);
-    let frames = symbols::frames(stacks.frames(stack), &[]);
+    let frames = symbols::assembled(symbols::of_words(stacks.frames(stack), &[]));
     let names: Vec<_> = frames
         .iter()
         .filter_map(|it| it.function.as_ref())

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::call_site::site_of;
+use crate::capture;
 use crate::case::Case;
-use crate::ledger::{self, Kind};
+use crate::ledger::Kind;
 use crate::report::check_report::{Frame, Owner};
+use crate::report::symbols;
 use crate::sync::{Mutex, locked};
-use crate::{capture, report};
 
 /// libtest's arguments.
 #[derive(Debug, Default)]
@@ -67,8 +69,8 @@ pub(crate) fn is_second(case: &'static Case) -> bool {
 
 /// Whether libtest calls the test directly, with no other function of the program in between.
 fn is_called_by_libtest(case: &Case) -> bool {
-    let stack = ledger::live().stacks().frames(capture::stack());
-    let mut frames = report::site(stack, Kind::Linear, &[]).frames;
+    let frames = symbols::frames(capture::stack(), &[]);
+    let mut frames = site_of(frames, Kind::Linear).frames;
     frames.retain(|frame| frame.owner == Owner::User);
     let is_the_test = |frame: &Frame| {
         let function = frame.function.as_deref().unwrap_or_default();

@@ -96,7 +96,7 @@ fn a_record_knows_its_thread_its_scope_and_its_line() {
         let caller = live()[0].made.caller;
         assert_eq!(caller.scope, ledger::ScopeId(7));
         assert_eq!(thread_name(caller.thread), "data-loader");
-        let frames = symbols::frames(ledger::live().stacks().frames(caller.stack), &[]);
+        let frames = symbols::frames(caller.stack, &[]);
         let names: Vec<_> = frames
             .iter()
             .filter_map(|it| it.function.as_deref())

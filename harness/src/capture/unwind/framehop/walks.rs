@@ -35,7 +35,7 @@ pub(super) struct WalkStart {
     from: UnwoundFrame,
     /// The end of the stack, because words beyond it cannot be read.
     end: u64,
-    /// The address of the table that numbers backtraces.
+    /// The state of the table that numbers backtraces.
     stacks: usize,
 }
 
