@@ -3,27 +3,30 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::{Answer, DriverObjects, Enclosing, Program, Target};
+use super::{Answer, DriverObjects, Enclosing, Program, Target, Unknown};
 
-pub(super) fn find(
+/// Finds nothing.
+pub fn find(
     _: Vec<Target>,
-    _: usize,
+    groups: usize,
     _: DriverObjects,
     _: Program<'_>,
     _: Duration,
-) -> Option<Vec<Answer>> {
-    None
+) -> Vec<Answer> {
+    vec![Err(Unknown::Unreadable); groups]
 }
 
-pub(super) const fn words_with(_: u64, _: &[Range<u64>], _: Duration) -> Vec<u64> {
+/// Finds nothing.
+pub const fn words_with(_: u64, _: &[Range<u64>], _: Duration) -> Vec<u64> {
     Vec::new()
 }
 
-pub(super) fn enclosing(
+/// Finds nothing.
+pub fn enclosing(
     _: Vec<Target>,
-    _: usize,
+    groups: usize,
     _: &[Range<u64>],
     _: Duration,
-) -> Option<Vec<Option<Enclosing>>> {
-    None
+) -> Vec<Option<Enclosing>> {
+    vec![None; groups]
 }

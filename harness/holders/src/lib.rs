@@ -26,6 +26,8 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
+pub use self::glibc::{enclosing, find, words_with};
+
 /// The largest number of blocks between a target and a place that is named.
 const DEEPEST: u32 = 6;
 /// The largest number of places that are named for one group.
@@ -278,19 +280,6 @@ pub struct NameRules {
     pub as_written: fn(&str) -> String,
 }
 
-/// Returns, for each of the `groups` groups of targets, the nearest places that refer to one of the
-/// group's targets. The search ends after `time`.
-pub fn find(
-    targets: Vec<Target>,
-    groups: usize,
-    objects: DriverObjects,
-    program: Program<'_>,
-    time: Duration,
-) -> Vec<Answer> {
-    let answers = glibc::find(targets, groups, objects, program, time);
-    answers.unwrap_or_else(|| vec![Err(Unknown::Unreadable); groups])
-}
-
 /// Returns the nearest places without duplicates, at most two of them. Statics and thread-locals
 /// come before stacks.
 pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
@@ -302,22 +291,4 @@ pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
         }
     }
     nearest
-}
-
-/// Returns the addresses of the words in `ranges` that have this value, as far as they are found
-/// within `time`; none if the value is too small for an address.
-pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
-    glibc::words_with(value, ranges, time)
-}
-
-/// Returns, for each of the `groups` groups of targets that are not reachable from any place, which
-/// of the program's `blocks` still contain one of the group's targets, and from which blocks those
-/// are reachable. `blocks` must be live and sorted by address.
-pub fn enclosing(
-    targets: Vec<Target>,
-    groups: usize,
-    blocks: &[Range<u64>],
-    time: Duration,
-) -> Vec<Option<Enclosing>> {
-    glibc::enclosing(targets, groups, blocks, time).unwrap_or_else(|| vec![None; groups])
 }

@@ -27,16 +27,20 @@ use super::{Answer, DriverObjects, Enclosing, Holder, Program, Target, Unknown, 
 /// of a block.
 const DOUBTFUL: u32 = 4;
 
-/// Like [`find`](super::find), but returns `None` if this process may not read its own memory.
-pub(super) fn find(
+/// Returns, for each of the `groups` groups of targets, the nearest places that refer to one of the
+/// group's targets. The search ends after `time`.
+pub fn find(
     targets: Vec<Target>,
     groups: usize,
     objects: DriverObjects,
     program: Program<'_>,
     time: Duration,
-) -> Option<Vec<Answer>> {
+) -> Vec<Answer> {
     let budget = Budget::new(time);
-    let mut pages = Pages::new(OwnMemory::open()?, budget);
+    let Some(memory) = OwnMemory::open() else {
+        return vec![Err(Unknown::Unreadable); groups];
+    };
+    let mut pages = Pages::new(memory, budget);
     let mut roots = Roots::of_this_process(program, &mut pages, budget);
     let not_sought = Targets::groups_without(&targets, groups);
     // Groups that are reachable from unnamed memory.
@@ -133,24 +137,28 @@ pub(super) fn find(
     for holder in answers.iter_mut().flatten().flatten() {
         holder.used_at = roots.used_at(&holder.root, pages.memory(), budget);
     }
-    Some(answers)
+    answers
 }
 
-/// Like [`enclosing`](super::enclosing), but returns `None` if this process may not read its own
-/// memory.
-pub(super) fn enclosing(
+/// Returns, for each of the `groups` groups of targets that are not reachable from any place, which
+/// of the program's `blocks` still contain one of the group's targets, and from which blocks those
+/// are reachable. `blocks` must be live and sorted by address.
+pub fn enclosing(
     targets: Vec<Target>,
     groups: usize,
     blocks: &[Range<u64>],
     time: Duration,
-) -> Option<Vec<Option<Enclosing>>> {
-    let mut pages = Pages::new(OwnMemory::open()?, Budget::new(time));
-    let targets = Targets::new(targets);
-    Some(enclosing::of(&targets, groups, blocks, &mut pages))
+) -> Vec<Option<Enclosing>> {
+    let Some(memory) = OwnMemory::open() else {
+        return vec![None; groups];
+    };
+    let mut pages = Pages::new(memory, Budget::new(time));
+    enclosing::of(&Targets::new(targets), groups, blocks, &mut pages)
 }
 
-/// Like [`words_with`](super::words_with).
-pub(super) fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
+/// Returns the addresses of the words in `ranges` that have this value, as far as they are found
+/// within `time`; none if the value is too small for an address.
+pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
     let mut words = Vec::new();
     if value >= LOWEST
         && let Some(memory) = OwnMemory::open()
