@@ -27,7 +27,7 @@ const EXAMINED: u64 = 64;
 /// blocks.
 const ENOUGH: u32 = 32;
 
-/// A memory range that belongs to a place.
+/// A memory range that belongs to a place, or a block that was reached from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) addresses: Range<u64>,
@@ -134,12 +134,6 @@ struct AddressCounts {
     has_data: bool,
 }
 
-/// A block to be searched.
-struct PendingBlock {
-    addresses: Range<u64>,
-    place: usize,
-}
-
 /// The results for a range of memory.
 #[derive(Debug, Default)]
 struct Found {
@@ -170,7 +164,7 @@ impl<M: Memory> Search<'_, M> {
                 break;
             }
             // Large blocks take long to search and rarely lead further, so they come last.
-            level.sort_by_key(|block: &PendingBlock| block.addresses.end - block.addresses.start);
+            level.sort_by_key(|block: &Region| block.addresses.end - block.addresses.start);
             let mut next = Vec::new();
             for block in level {
                 let found = self.look(&block.addresses, &mut outcome.complete);
@@ -251,7 +245,7 @@ impl<M: Memory> Search<'_, M> {
         pointers: Vec<u64>,
         place: usize,
         followed: &mut FollowedBlocks,
-        next: &mut Vec<PendingBlock>,
+        next: &mut Vec<Region>,
     ) {
         for pointer in pointers {
             if followed.addresses.len() >= MAX_BLOCKS || self.pages.is_spent() {
@@ -287,7 +281,7 @@ impl<M: Memory> Search<'_, M> {
             }
             if addresses.start == pointer || followed.addresses.insert(addresses.start) {
                 followed.blocks.insert(addresses.start, addresses.end);
-                next.push(PendingBlock { addresses, place });
+                next.push(Region { addresses, place });
             }
         }
     }
