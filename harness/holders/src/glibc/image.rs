@@ -59,18 +59,12 @@ impl Variable {
     }
 }
 
+/// A function: its start address, as recorded in the file, its length, and the offset of its name.
 #[derive(Debug)]
-struct Function {
-    start: u64,
-    bytes: u32,
-    name: u32,
-}
-
-/// A function of a crate: its start address, as recorded in the file, and its length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Code {
+pub(super) struct Function {
     pub(super) start: u64,
     pub(super) bytes: u32,
+    name: u32,
 }
 
 impl Image {
@@ -168,7 +162,7 @@ impl Image {
 
     /// Returns the functions of the crate in which a path such as `optim::STATE` begins; none if
     /// there is no time to find them.
-    pub(super) fn functions_of_crate(&self, path: &str, budget: Budget) -> Vec<Code> {
+    pub(super) fn functions_of_crate(&self, path: &str, budget: Budget) -> Vec<&Function> {
         let Some((name, _)) = path.split_once("::") else {
             return Vec::new();
         };
@@ -180,10 +174,7 @@ impl Image {
             }
             let name = self.names.get(function.name as usize..);
             if name.is_some_and(|name| crate_name.is_of(name)) {
-                functions.push(Code {
-                    start: function.start,
-                    bytes: function.bytes,
-                });
+                functions.push(function);
             }
         }
         functions

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::budget::Budget;
 use super::heap::{Heap, Other};
-use super::image::{Code, Image};
+use super::image::{Image, Variable};
 use super::memory::{Memory, PAGE, Pages};
 use super::names::Owner;
 use super::search::Region;
@@ -99,13 +99,17 @@ impl Roots {
         let (threads, all) = threads::of_this_process(program, pages, budget, region);
         roots.complete &= all;
         for (number, module) in modules.iter().enumerate() {
-            roots.statics(number, module, program.allocators_words);
+            let place = |variable| Place::Static(number, variable);
+            let variables = &module.image.variables;
+            roots.variables_of(variables, module.bias, program.allocators_words, place);
         }
         for thread in &threads {
-            for (number, module) in modules.iter().enumerate() {
-                if module.name.is_none() {
-                    roots.thread_locals(number, module, thread);
-                }
+            let own = modules.iter().position(|module| module.name.is_none());
+            if let (Some(pointer), Some(number)) = (thread.pointer, own) {
+                let image = &modules[number].image;
+                let block = pointer.wrapping_sub(image.thread_block);
+                let place = |variable| Place::ThreadLocal(number, variable, thread.id);
+                roots.variables_of(&image.thread_locals, block, &[], place);
             }
             for addresses in thread.data(pages) {
                 roots.add_nameless(addresses);
@@ -207,43 +211,36 @@ impl Roots {
         let variable = &variables.find(|it| it.name() == Some(name))?.addresses;
         let functions = module.image.functions_of_crate(name, budget);
         let mut uses = Vec::new();
-        for Code { start, bytes } in functions {
+        for function in functions {
             if budget.is_spent() {
                 return None;
             }
-            let mut code = vec![0; bytes.min(LONGEST_FUNCTION) as usize];
-            let read = memory.read(start.wrapping_add(module.bias), &mut code);
-            let found = uses::first(&code[..read], start, variable);
+            let mut code = vec![0; function.bytes.min(LONGEST_FUNCTION) as usize];
+            let read = memory.read(function.start.wrapping_add(module.bias), &mut code);
+            let found = uses::first(&code[..read], function.start, variable);
             uses.extend(found.map(|next| next.wrapping_add(module.bias)));
         }
         (!budget.is_spent()).then_some(uses)
     }
 
-    fn statics(&mut self, number: usize, module: &Module, allocators_words: &[u64]) {
-        for (index, variable) in module.image.variables.iter().enumerate() {
-            let addresses = moved(&variable.addresses, module.bias);
+    /// Adds variables of a module, which begin `by` bytes after their addresses in the file. `place`
+    /// returns the place of the variable with an index.
+    fn variables_of(
+        &mut self,
+        variables: &[Variable],
+        by: u64,
+        allocators_words: &[u64],
+        place: impl Fn(usize) -> Place,
+    ) {
+        for (index, variable) in variables.iter().enumerate() {
+            let addresses = moved(&variable.addresses, by);
             let is_an_allocators = allocators_words.iter().any(|word| addresses.contains(word));
             match &variable.owner {
-                Owner::Program(_) if is_an_allocators => self.add_nameless(addresses),
-                Owner::Program(_) => self.add_variable(Place::Static(number, index), addresses),
-                Owner::Runtime => self.add_nameless(addresses),
-                Owner::All => {}
-            }
-        }
-    }
-
-    fn thread_locals(&mut self, number: usize, module: &Module, thread: &Thread) {
-        let Some(pointer) = thread.pointer else {
-            return;
-        };
-        let block = pointer.wrapping_sub(module.image.thread_block);
-        for (index, variable) in module.image.thread_locals.iter().enumerate() {
-            let addresses = moved(&variable.addresses, block);
-            match &variable.owner {
-                Owner::Program(_) => {
-                    self.add_variable(Place::ThreadLocal(number, index, thread.id), addresses);
+                Owner::Program(_) if !is_an_allocators => {
+                    let place = self.number(place(index));
+                    self.variables.push(Region { addresses, place });
                 }
-                Owner::Runtime => self.add_nameless(addresses),
+                Owner::Program(_) | Owner::Runtime => self.add_nameless(addresses),
                 Owner::All => {}
             }
         }
@@ -340,11 +337,6 @@ impl Roots {
     fn add_frame(&mut self, thread: &Thread, function: Option<&str>, addresses: Range<u64>) {
         let place = self.number(Place::Frame(function.map(str::to_owned), thread.id));
         self.frames.push(Region { addresses, place });
-    }
-
-    fn add_variable(&mut self, place: Place, addresses: Range<u64>) {
-        let place = self.number(place);
-        self.variables.push(Region { addresses, place });
     }
 
     fn number(&mut self, place: Place) -> usize {
