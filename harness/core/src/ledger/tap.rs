@@ -5,7 +5,6 @@
 //! reported events in the same order to another ledger gives the same state.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::event::{Event, Ticket};
@@ -15,21 +14,11 @@ use super::event::{Event, Ticket};
 pub(super) type Listener<L> = Box<dyn Fn(&L, &Event, Option<Ticket>) + Send + Sync>;
 
 /// The listener, if there is one. Initially, there is none.
+#[derive(Default)]
 pub(super) struct Tap<L> {
-    on: AtomicBool,
     /// This lock is held from before an event is applied until the event has been reported.
     order: Mutex<()>,
     listener: OnceLock<Listener<L>>,
-}
-
-impl<L> Default for Tap<L> {
-    fn default() -> Self {
-        Self {
-            on: AtomicBool::default(),
-            order: Mutex::default(),
-            listener: OnceLock::default(),
-        }
-    }
 }
 
 impl<L> fmt::Debug for Tap<L> {
@@ -42,7 +31,7 @@ impl<L> Tap<L> {
     /// Whether there is a listener. If there is none, this check is the only cost for an event.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
-        self.on.load(Ordering::Relaxed)
+        self.listener.get().is_some()
     }
 
     /// Returns a guard. If there is a listener, no event is applied while the guard exists.
@@ -53,9 +42,7 @@ impl<L> Tap<L> {
     /// Adds a listener, unless there is one.
     pub(super) fn listen(&self, listener: Listener<L>) {
         let _order = self.order();
-        if self.listener.set(listener).is_ok() {
-            self.on.store(true, Ordering::Relaxed);
-        }
+        self.listener.get_or_init(|| listener);
     }
 
     /// Applies an event with `apply`, and reports it.
