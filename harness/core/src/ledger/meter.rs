@@ -213,10 +213,9 @@ impl Meter {
 
     fn flow(&mut self, record: &Record) -> &mut Flow {
         let key = (record.made.layer, record.made.place);
-        self.flows.entry(key).or_insert_with(|| match self.budget {
-            None => Flow::with_log(),
-            Some(_) => Flow::default(),
-        })
+        let is_log = self.budget.is_none();
+        let flow = self.flows.entry(key);
+        flow.or_insert_with(|| Flow::new(is_log))
     }
 
     fn readings(&self) -> Vec<MeterReading> {

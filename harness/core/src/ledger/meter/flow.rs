@@ -74,10 +74,10 @@ struct Uses {
 }
 
 impl Flow {
-    /// Creates a flow that keeps lifetimes.
-    pub(super) fn with_log() -> Self {
+    /// Creates a flow, which keeps lifetimes if it `is_logged`.
+    pub(super) fn new(is_logged: bool) -> Self {
         Self {
-            log: Some(LifetimeLog::default()),
+            log: is_logged.then(LifetimeLog::default),
             ..Self::default()
         }
     }
