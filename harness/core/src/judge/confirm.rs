@@ -47,16 +47,15 @@ pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     let histories = histories(groups);
     let mut found = Vec::new();
     for group in groups {
-        let kept_in = kept_in(group);
         let history = &histories[&group.key.class];
         if history.repeats_the_first() {
             found.extend(of_first_run(group, history, input));
         } else if is_confirmed(group) {
-            found.extend(confirmed(group, history, &kept_in, input));
+            found.extend(confirmed(group, history, input));
         } else if history.is_in_all_runs() && !group.kept_in_all().amount.is_zero() {
-            found.extend(by_class(group, history, &kept_in, input));
-        } else if !history.explains(&kept_in) || has_deferred(group) {
-            found.extend(unconfirmed(group, history, &kept_in, input));
+            found.extend(by_class(group, history, input));
+        } else if !history.explains(&kept_in(group)) || has_deferred(group) {
+            found.extend(unconfirmed(group, history, input));
         }
     }
     found
@@ -78,6 +77,11 @@ fn kept_in(group: &Group) -> Vec<bool> {
     group.kept.iter().map(|it| !it.amount.is_zero()).collect()
 }
 
+/// Returns the first run that left something that is kept.
+fn first_kept(group: &Group) -> Option<usize> {
+    group.kept.iter().position(|it| !it.amount.is_zero())
+}
+
 /// Whether two runs, including the last, left something that is kept.
 fn is_confirmed(group: &Group) -> bool {
     repeats(&kept_in(group))
@@ -90,8 +94,7 @@ fn has_deferred(group: &Group) -> bool {
 /// Returns the amount that a confirmed group loses in each run: the smaller of the amounts left by
 /// its first and its last run.
 fn each_run(group: &Group) -> (&Tally, usize) {
-    let first = group.kept.iter().position(|it| !it.amount.is_zero());
-    let (first, last) = (first.unwrap_or(0), group.kept.len() - 1);
+    let (first, last) = (first_kept(group).unwrap_or(0), group.kept.len() - 1);
     match loses_less(group, first) {
         true => (&group.kept[last], last),
         false => (&group.kept[first], first),
@@ -256,17 +259,12 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
 }
 
 /// Returns the amount that each run is confirmed to lose and, separately, the one-time set-up.
-fn confirmed(
-    group: &Group,
-    class: &ClassHistory<'_>,
-    kept_in: &[bool],
-    input: &CheckInput,
-) -> Vec<Found> {
-    let first = kept_in.iter().position(|it| *it).unwrap_or(0);
-    let (earlier, later) = (&group.kept[first], &group.kept[kept_in.len() - 1]);
+fn confirmed(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Vec<Found> {
+    let first = first_kept(group).unwrap_or(0);
+    let (earlier, later) = (&group.kept[first], &group.kept[group.kept.len() - 1]);
     let (tally, run) = each_run(group);
     let mut leaked = of_group(FindingKind::Leaked, group, tally, run, input);
-    leaked.finding.confirmed = confirmation(kept_in, later.amount);
+    leaked.finding.confirmed = confirmation(&kept_in(group), later.amount);
     leaked.charged = group.kept.iter().map(|it| it.amount.bytes).collect();
     // Anything that this run left beyond that is one-time set-up.
     leaked.charged[first] = leaked.finding.bytes;
@@ -283,27 +281,17 @@ fn confirmed(
 /// Reports a group if every run left something of the same layer, place and kind, regardless of the
 /// call sites. The leaks of the first run are reported. The leaks of later runs at other call sites
 /// confirm them.
-fn by_class(
-    group: &Group,
-    class: &ClassHistory<'_>,
-    kept_in: &[bool],
-    input: &CheckInput,
-) -> Vec<Found> {
-    let last = kept_in.len() - 1;
+fn by_class(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Option<Found> {
+    let last = group.kept.len() - 1;
     let others = class.groups.iter().filter(|group| !is_confirmed(group));
-    let earliest = others
-        .clone()
-        .filter_map(|group| group.kept.iter().position(|it| !it.amount.is_zero()))
-        .min();
-    let Some(run) = earliest.filter(|run| kept_in[*run]) else {
-        // This group is reported with the findings of the first run.
-        return Vec::new();
-    };
+    let earliest = others.clone().filter_map(|group| first_kept(group)).min();
+    // Otherwise, this group is reported with the findings of the first run.
+    let run = earliest.filter(|run| !group.kept[*run].amount.is_zero())?;
     let mut leaked = of_group(FindingKind::Leaked, group, &group.kept[run], run, input);
     let in_last = others.clone();
     let in_last = in_last.filter(|other| !other.kept[last].amount.is_zero());
     let sum = class.residual[last];
-    leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
+    leaked.finding.confirmed = confirmation(&vec![true; last + 1], sum);
     // The leak of another run is charged only once, even if this run left something at several call
     // sites.
     let mut of_run = others
@@ -314,7 +302,7 @@ fn by_class(
         true => total(others.clone().map(|group| group.kept[other].amount.bytes)),
         false => 0,
     };
-    leaked.charged = (0..kept_in.len()).map(left_in).collect();
+    leaked.charged = (0..=last).map(left_in).collect();
     leaked.charged[run] = leaked.finding.bytes;
     let elsewhere = in_last.clone().filter(|other| other.key != group.key);
     if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
@@ -328,17 +316,13 @@ fn by_class(
         .records
         .extend(in_last.flat_map(|other| &other.kept[last].records));
     leaked.records.sort_unstable();
-    vec![leaked]
+    Some(leaked)
 }
 
 /// Reports resources that the runs did not leave repeatedly.
-fn unconfirmed(
-    group: &Group,
-    class: &ClassHistory<'_>,
-    kept_in: &[bool],
-    input: &CheckInput,
-) -> Vec<Found> {
-    let last = kept_in.len() - 1;
+fn unconfirmed(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Vec<Found> {
+    let last = group.kept.len() - 1;
+    let first = first_kept(group);
     let deferred = (0..last).find(|run| !group.freed_later(*run).is_zero());
     let mut found = Vec::new();
     if let Some(run) = deferred {
@@ -358,16 +342,16 @@ fn unconfirmed(
     let is_same_line = |other: &&&Group| other.line.is_some() && other.line == group.line;
     let mut of_line = class.groups.iter().filter(is_same_line);
     let replaces = deferred.is_some() || of_line.any(|other| has_deferred(other));
-    let only_replaces = replaces && kept_in.iter().position(|it| *it) == Some(last);
+    let only_replaces = replaces && first == Some(last);
     if !kept.amount.is_zero() && !only_replaces {
-        let run = kept_in.iter().position(|it| *it).unwrap_or(0);
+        let run = first.unwrap_or(0);
         let mut once = of_group(FindingKind::FirstUse, group, &kept, run, input);
         if run != 0 {
             once.finding.notes.push(format!(
                 "left by run {} of {} only: findings cannot be confirmed if the test behaves \
                  differently in each run",
                 run + 1,
-                kept_in.len()
+                last + 1
             ));
         }
         found.push(once);
