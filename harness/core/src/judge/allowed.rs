@@ -29,16 +29,6 @@ pub(crate) fn by_the_code(diff: &Diff, input: &CheckInput) -> Vec<Found> {
     all.collect()
 }
 
-/// Applies the suppressions and returns notes about expired ones.
-pub(crate) fn by_suppressions<'a>(
-    input: &CheckInput,
-    found: impl Iterator<Item = &'a mut Found>,
-) -> Vec<String> {
-    let mut findings: Vec<&mut Finding> = found.map(|it| &mut it.finding).collect();
-    let test = &input.subject.test;
-    suppressions::apply(&input.suppressions, input.today, test, &mut findings)
-}
-
 /// Applies the shipped suppressions to the leaks of a whole program. Growth is never suppressed: it
 /// is reported no matter what holds the memory.
 pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {

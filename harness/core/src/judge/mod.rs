@@ -36,7 +36,6 @@ mod tests;
 pub mod timeline;
 mod trend;
 mod usage;
-mod whole_device;
 
 pub use advice::meant_to_stay;
 pub use chronology::MOST_IN_ORDER;
@@ -128,10 +127,11 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     }
     others.extend(budgets);
     others.extend(failed_frees);
-    notes.extend(allowed::by_suppressions(
-        input,
-        found.iter_mut().chain(&mut others),
-    ));
+    let all = found.iter_mut().chain(&mut others);
+    let mut all: Vec<_> = all.map(|it| &mut it.finding).collect();
+    let test = &input.subject.test;
+    let expired = suppressions::apply(&input.suppressions, input.today, test, &mut all);
+    notes.extend(expired);
     // This comes after the suppressions, because allowed leaks do not use up the tolerance. The
     // other findings are not about bytes that stay allocated, so they are added afterwards.
     notes.extend(allowed::tolerate(input.facts.tolerance, &mut found));
