@@ -58,10 +58,6 @@ pub struct Row {
 
 named! {
     /// The unit that a row counts.
-    #[derive(
-        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
-    )]
-    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     #[serde(rename_all = "kebab-case")]
     pub enum Figure {
         /// Bytes handed out and not freed.
@@ -75,8 +71,6 @@ named! {
 
 named! {
     /// The purpose of a part of a device's memory.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum Purpose {

@@ -6,6 +6,11 @@ macro_rules! named {
         $(#[$meta:meta])*
         pub enum $type:ident { $($(#[$doc:meta])* $value:ident = $name:expr,)* }
     ) => {
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
+            serde::Serialize, serde::Deserialize,
+        )]
+        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
         $(#[$meta])*
         pub enum $type { $($(#[$doc])* $value,)* }
 

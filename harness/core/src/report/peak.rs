@@ -56,10 +56,6 @@ macro_rules! limits {
     ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => {
         named! {
             /// The kind of a limit.
-            #[derive(
-                Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-            )]
-            #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
             #[serde(rename_all = "snake_case")]
             pub enum Limit {
                 $($(#[$doc])* $limit = stringify!($option),)*

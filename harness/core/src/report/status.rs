@@ -7,10 +7,7 @@ use serde::{Deserialize, Serialize};
 
 named! {
     /// The kind of a finding, worst first.
-    #[derive(
-        Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-    )]
-    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    #[derive(Default)]
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum FindingKind {
@@ -140,8 +137,6 @@ impl PartialOrd for CheckStatus {
 
 named! {
     /// The outcome of a report for its test.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     #[serde(rename_all = "kebab-case")]
     pub enum Outcome {
         /// The test passes without a report.
@@ -156,7 +151,6 @@ named! {
 named! {
     /// All values of [`Reason::code`](crate::report::Reason::code). `cargo gpu-leak explain`
     /// explains each.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum Code {

@@ -43,7 +43,7 @@ const ATTRIBUTE: &str = "the attribute";
 
 named! {
     /// What a pattern is compared with.
-    #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+    #[derive(Default)]
     #[serde(rename_all = "kebab-case")]
     pub enum PatternKind {
         /// The function of the line that the report points at, or the function through which that
