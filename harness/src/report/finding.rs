@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use std::iter;
 
 use super::check_report::{
-    CheckStatus, Companion, Confirmation, FailedFree, Finding, FindingKind, Frame, Left, Library,
-    Outlived, Passage, PassageKind, Report, Reusable, Share, Sibling, Site, When, verbs,
+    CheckStatus, Companion, Confirmation, Finding, FindingKind, Frame, Left, Library, Outlived,
+    Passage, PassageKind, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
 use gpu_leak_core::report::{begins_in_test, full};
 
@@ -123,7 +123,7 @@ fn function_of(place: &str) -> &str {
 #[must_use]
 pub fn at_its_line(finding: &Finding) -> String {
     match &finding.failed {
-        Some(failed) => failure(failed),
+        Some(failed) => format!("this call {}", failed.returned()),
         None => allocated(finding),
     }
 }
@@ -388,15 +388,6 @@ fn times(number: u64) -> String {
         2 => "twice".to_owned(),
         more => format!("{} times", count(more)),
     }
-}
-
-/// Returns a text such as `this call returned CUDA_ERROR_INVALID_VALUE (1)`.
-fn failure(failed: &FailedFree) -> String {
-    format!(
-        "this call returned {} ({})",
-        escape::name(&failed.error),
-        failed.code
-    )
 }
 
 /// Returns a text such as `each of 3 rounds left 1 more (512 KiB)` or

@@ -149,11 +149,7 @@ fn failures(findings: &[&Finding]) -> String {
     let frees = quantity(total(findings.iter().map(|finding| finding.count)), "free");
     let failed = findings.iter().find_map(|finding| finding.failed.as_ref());
     match failed {
-        Some(failed) => format!(
-            "{frees} returned {} ({})",
-            escape::name(&failed.error),
-            failed.code
-        ),
+        Some(failed) => format!("{frees} {}", failed.returned()),
         None => format!("{frees} returned an error"),
     }
 }

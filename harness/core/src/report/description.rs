@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    Budget, Companion, Consequence, Finding, Frame, Limit, Passage, PassageKind, Sibling, Site,
-    verbs,
+    Budget, Companion, Consequence, FailedFree, Finding, Frame, Limit, Passage, PassageKind,
+    Sibling, Site, verbs,
 };
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place};
@@ -174,6 +174,14 @@ fn allocator(finding: &Finding) -> String {
     match finding.pool {
         Some(pool) => pool.to_string(),
         None => escape::name(&finding.layer.to_string()),
+    }
+}
+
+impl FailedFree {
+    /// Returns what the call returned: `returned CUDA_ERROR_INVALID_VALUE (1)`.
+    #[must_use]
+    pub fn returned(&self) -> String {
+        format!("returned {} ({})", escape::name(&self.error), self.code)
     }
 }
 
