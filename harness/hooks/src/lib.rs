@@ -282,12 +282,9 @@ impl PlacedSource {
     /// their paths.
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
-        Self(Source {
-            name,
-            own_sources,
-            number: AtomicU32::new(0),
-            per_place: true,
-        })
+        let mut source = Source::new(name, own_sources);
+        source.per_place = true;
+        Self(source)
     }
 
     /// Reports that `bytes` were allocated at `address` of `place`. Call this after the allocation.
