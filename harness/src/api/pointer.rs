@@ -32,12 +32,22 @@ impl<T: Copy> Pointer<T> {
         unsafe { self.read_at(0) }
     }
 
+    /// Returns the elements of an array of this length; none if the caller passed null.
+    ///
+    /// # Safety
+    ///
+    /// The conditions are those of [`Self::read`] for each element, until the last is returned.
+    pub(super) unsafe fn read_all(self, count: u32) -> impl Iterator<Item = T> + Clone {
+        // SAFETY: the caller upholds the contract.
+        (0..count as usize).map_while(move |index| unsafe { self.read_at(index) })
+    }
+
     /// Returns the element of an array with this index; `None` if the caller passed null.
     ///
     /// # Safety
     ///
     /// The conditions are those of [`Self::read`], and the array must have that element.
-    pub(super) unsafe fn read_at(self, index: usize) -> Option<T> {
+    unsafe fn read_at(self, index: usize) -> Option<T> {
         // SAFETY: as the caller promises, the driver has written or read the target, or `T` is the
         // first part of the target. A program's own variables may be unaligned.
         (!self.0.is_null()).then(|| unsafe { ptr::read_unaligned(self.0.add(index)) })

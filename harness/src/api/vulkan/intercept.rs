@@ -40,9 +40,6 @@ pub(super) fn intercept(
     real: *const (),
     forward: &mut dyn FnMut() -> VkResult,
 ) -> VkResult {
-    let reporter = || Reporter {
-        ledger: ledger::live(),
-    };
     // Vulkan calls that layers and drivers make inside the program's call are part of that call.
     let is_one_call = || true;
     reported(
@@ -51,10 +48,10 @@ pub(super) fn intercept(
         |begun| {
             exit::install();
             // SAFETY: `call` is built from the parameters of a call that is about to be made.
-            unsafe { reporter().began(call, begun) }
+            unsafe { began(ledger::live(), call, begun) }
         },
         // SAFETY: `call` is built from the parameters of a call that has returned `result`.
-        |begun, result| unsafe { reporter().ended(call, begun, result, real) },
+        |begun, result| unsafe { ended(ledger::live(), call, begun, result, real) },
     )
 }
 
@@ -67,305 +64,283 @@ struct BegunCall {
     ending: Vec<Owner>,
 }
 
-struct Reporter<'a> {
-    ledger: &'a Ledger,
+/// Reports that a call is about to be made, and fills `begun`.
+///
+/// # Safety
+///
+/// `call` is built from the call's parameters.
+unsafe fn began(ledger: &Ledger, call: &VulkanCall, begun: &mut BegunCall) {
+    match *call {
+        VulkanCall::CreatesInstance(_) => initialises(),
+        // SAFETY: the caller upholds the contract.
+        VulkanCall::Destroys(ref destroy) => unsafe { destruction_began(ledger, destroy, begun) },
+        VulkanCall::EmptiesPool {
+            device,
+            pool,
+            destroys,
+        } if pool != 0 => {
+            let uid = owners::get(device).uid;
+            for handle in owners::empty_pool((uid, pool)) {
+                let key = object_key(child_of(destroys), uid, handle);
+                begun.tickets.extend(free_began(ledger, key));
+            }
+            if let Some(kind) = destroys {
+                let key = object_key(kind, uid, pool);
+                begun.tickets.extend(free_began(ledger, key));
+            }
+        }
+        VulkanCall::DestroysDevice(device) if device != 0 => {
+            begun.ending = owners::ends(device);
+            let instance = begun.ending.first().map_or(0, |owner| owner.instance);
+            let key = object_key(Kind::Device, owners::get(instance).uid, device);
+            begun.tickets.extend(free_began(ledger, key));
+        }
+        VulkanCall::DestroysInstance(instance) if instance != 0 => {
+            begun.ending = owners::ends(instance);
+            begun
+                .tickets
+                .extend(free_began(ledger, instance_key(instance)));
+        }
+        _ => {}
+    }
 }
 
-impl Reporter<'_> {
-    fn report(&self, event: Event) -> Option<Ticket> {
-        self.ledger.apply(&event)
+/// Reports that the call has returned `result`.
+///
+/// # Safety
+///
+/// The conditions are those of [`began`], which must have been called with `begun`.
+/// `real` is the function that was called.
+unsafe fn ended(
+    ledger: &Ledger,
+    call: &VulkanCall,
+    begun: &mut BegunCall,
+    result: VkResult,
+    real: *const (),
+) {
+    let error = if result < 0 {
+        result.cast_unsigned()
+    } else {
+        0
+    };
+    for ticket in begun.tickets.drain(..) {
+        ledger.apply(&free_ended(ticket, error));
     }
-
-    /// Reports that a call is about to be made, and fills `begun`.
-    ///
-    /// # Safety
-    ///
-    /// `call` is built from the call's parameters.
-    unsafe fn began(&self, call: &VulkanCall, begun: &mut BegunCall) {
-        match *call {
-            VulkanCall::CreatesInstance(_) => initialises(),
-            // SAFETY: the caller upholds the contract.
-            VulkanCall::Destroys(ref destroy) => unsafe { self.destruction_began(destroy, begun) },
-            VulkanCall::EmptiesPool {
-                device,
-                pool,
-                destroys,
-            } if pool != 0 => {
-                let uid = owners::get(device).uid;
-                for handle in owners::empty_pool((uid, pool)) {
-                    let key = object_key(child_of(destroys), uid, handle);
-                    begun.tickets.extend(self.free_began(key));
-                }
-                if let Some(kind) = destroys {
-                    let key = object_key(kind, uid, pool);
-                    begun.tickets.extend(self.free_began(key));
-                }
+    match *call {
+        // SAFETY: the caller upholds the contract.
+        VulkanCall::Creates(ref create) => unsafe { creation_ended(ledger, create, result) },
+        _ if error != 0 => {}
+        VulkanCall::CreatesInstance(made) => {
+            state::used();
+            // SAFETY: the call was successful, so it has written its result.
+            if let Some(handle) = unsafe { made.read() } {
+                let owner = owners::instance_created(handle, real);
+                created(
+                    ledger,
+                    instance_key(handle),
+                    Kind::Instance,
+                    Place::HOST,
+                    owner.uid,
+                    0,
+                    0,
+                );
             }
-            VulkanCall::DestroysDevice(device) if device != 0 => {
-                begun.ending = owners::ends(device);
-                let instance = begun.ending.first().map_or(0, |owner| owner.instance);
-                let key = object_key(Kind::Device, owners::get(instance).uid, device);
-                begun.tickets.extend(self.free_began(key));
-            }
-            VulkanCall::DestroysInstance(instance) if instance != 0 => {
-                begun.ending = owners::ends(instance);
-                begun
-                    .tickets
-                    .extend(self.free_began(instance_key(instance)));
-            }
-            _ => {}
         }
+        VulkanCall::ListsDevices(instance, count, devices) => {
+            // SAFETY: the call has returned success, and has written this many handles.
+            let handles = unsafe { devices.read_all(count.read().unwrap_or(0)) };
+            owners::listed(instance, handles);
+        }
+        VulkanCall::ListsGroups(instance, count, groups) => {
+            // SAFETY: the call has returned success, and has written this many groups.
+            let groups = unsafe { groups.read_all(count.read().unwrap_or(0)) };
+            let devices = groups.flat_map(|it| it.devices.into_iter().take(it.count as usize));
+            owners::listed_in_groups(instance, devices);
+        }
+        VulkanCall::CreatesDevice(physical, made) => {
+            // SAFETY: the call was successful, so it has written its result.
+            if let Some(handle) = unsafe { made.read() } {
+                let owner = owners::device_created(handle, physical);
+                let instance = owners::get(owner.instance).uid;
+                let key = object_key(Kind::Device, instance, handle);
+                created(ledger, key, Kind::Device, owner.place, instance, 0, 0);
+            }
+        }
+        // SAFETY: the call was successful, so the driver has read the bindings.
+        VulkanCall::Binds(device, kind, bindings) => unsafe {
+            bound(ledger, device, kind, bindings)
+        },
+        VulkanCall::DestroysDevice(_) => owners_ended(ledger, begun, ContextEnd::DeviceDestroyed),
+        VulkanCall::DestroysInstance(_) => {
+            owners_ended(ledger, begun, ContextEnd::InstanceDestroyed);
+        }
+        // SAFETY: the call was successful, so it has read the structure.
+        VulkanCall::Names(device, info) => unsafe { named(device, info) },
+        VulkanCall::Destroys(_) | VulkanCall::EmptiesPool { .. } => {}
     }
+}
 
-    /// Reports that the call has returned `result`.
-    ///
-    /// # Safety
-    ///
-    /// The conditions are those of [`Self::began`], which must have been called with `begun`.
-    /// `real` is the function that was called.
-    unsafe fn ended(
-        &self,
-        call: &VulkanCall,
-        begun: &mut BegunCall,
-        result: VkResult,
-        real: *const (),
-    ) {
-        let error = if result < 0 {
-            result.cast_unsigned()
-        } else {
-            0
-        };
-        for ticket in begun.tickets.drain(..) {
-            self.report(free_ended(ticket, error));
-        }
-        match *call {
-            // SAFETY: the caller upholds the contract.
-            VulkanCall::Creates(ref create) => unsafe { self.creation_ended(create, result) },
-            _ if error != 0 => {}
-            VulkanCall::CreatesInstance(made) => {
-                state::used();
-                // SAFETY: the call was successful, so it has written its result.
-                if let Some(handle) = unsafe { made.read() } {
-                    let owner = owners::instance_created(handle, real);
-                    self.created(
-                        instance_key(handle),
-                        Kind::Instance,
-                        Place::HOST,
-                        owner.uid,
-                        0,
-                        0,
-                    );
-                }
-            }
-            VulkanCall::ListsDevices(instance, count, devices) => {
-                // SAFETY: the call has returned success, and has written this many handles.
-                let handles = unsafe {
-                    let count = count.read().unwrap_or(0) as usize;
-                    (0..count).map_while(move |index| devices.read_at(index))
-                };
-                owners::listed(instance, handles);
-            }
-            VulkanCall::ListsGroups(instance, count, groups) => {
-                // SAFETY: the call has returned success, and has written this many groups.
-                let groups = unsafe {
-                    let count = count.read().unwrap_or(0) as usize;
-                    (0..count).map_while(move |index| groups.read_at(index))
-                };
-                let devices = groups.flat_map(|it| it.devices.into_iter().take(it.count as usize));
-                owners::listed_in_groups(instance, devices);
-            }
-            VulkanCall::CreatesDevice(physical, made) => {
-                // SAFETY: the call was successful, so it has written its result.
-                if let Some(handle) = unsafe { made.read() } {
-                    let owner = owners::device_created(handle, physical);
-                    let instance = owners::get(owner.instance).uid;
-                    let key = object_key(Kind::Device, instance, handle);
-                    self.created(key, Kind::Device, owner.place, instance, 0, 0);
-                }
-            }
-            // SAFETY: the call was successful, so the driver has read the bindings.
-            VulkanCall::Binds(device, kind, bindings) => unsafe {
-                self.bound(device, kind, bindings)
-            },
-            VulkanCall::DestroysDevice(_) => self.owners_ended(begun, ContextEnd::DeviceDestroyed),
-            VulkanCall::DestroysInstance(_) => {
-                self.owners_ended(begun, ContextEnd::InstanceDestroyed);
-            }
-            // SAFETY: the call was successful, so it has read the structure.
-            VulkanCall::Names(device, info) => unsafe { named(device, info) },
-            VulkanCall::Destroys(_) | VulkanCall::EmptiesPool { .. } => {}
-        }
-    }
-
-    /// Reports the end of a device, or of an instance after the end of its devices.
-    fn owners_ended(&self, begun: &mut BegunCall, cause: ContextEnd) {
-        for owner in begun.ending.drain(..).rev() {
-            owners::forget_pools_of(owner.uid);
-            self.report(Event::ContextDestroyed {
-                context: owner.uid,
-                cause,
-                caller: caller(),
-            });
-        }
-    }
-
-    /// # Safety
-    ///
-    /// The call that `create` describes has returned `result`.
-    unsafe fn creation_ended(&self, create: &ObjectsCreated, result: VkResult) {
-        let owner = owners::get(create.owner);
-        let is_success = result >= 0;
-        if !is_success {
-            let bytes = match create.how {
-                // SAFETY: the driver has read the structure.
-                Created::Memory(info) => unsafe { info.read() }.map_or(0, |info| info.bytes),
-                _ => 0,
-            };
-            self.report(Event::CreationFailed {
-                kind: create.kind,
-                bytes,
-                error: result.cast_unsigned(),
-                caller: caller(),
-            });
-        }
-        let (mut kind, mut place, mut bytes) = (create.kind, owner.place, 0);
-        let (mut count, mut pool, mut made) = (0, 0, create.made);
-        // SAFETY: as the caller promises, the driver has read the call's parameters, and has
-        // written the results if the call was successful.
-        unsafe {
-            match create.how {
-                Created::Each(_) | Created::PipelineBinaries(_)
-                    if matches!(result, DEFERRED | REFUSED) => {}
-                Created::Each(all) => count = all,
-                // As with pipelines, the call returns the binaries that it could create even if its
-                // result is an error.
-                Created::PipelineBinaries(binaries) => {
-                    let written = binaries.read();
-                    (count, made) = written.map_or((0, made), |it| (it.count, it.handles));
-                }
-                _ if !is_success => {}
-                Created::One => count = 1,
-                Created::All(all) => count = all,
-                Created::Memory(info) => {
-                    count = 1;
-                    if let Some(info) = info.read() {
-                        (place, bytes) = (owner.place_of(info.memory_type), info.bytes);
-                        if extends(info.header, &IMPORTS) {
-                            kind = Kind::Imported;
-                        }
-                    }
-                }
-                Created::DescriptorSets(info) => {
-                    (count, pool) = info.read().map_or((0, 0), |it| (it.count, it.pool));
-                }
-                Created::CommandBuffers(info) => {
-                    (count, pool) = info.read().map_or((0, 0), |it| (it.count, it.pool));
-                }
-            }
-        }
-        // SAFETY: the driver has written `count` handles to the array.
-        let handles = (0..count as usize).filter_map(|index| unsafe { made.read_at(index) });
-        let handles = handles.filter(|handle| *handle != 0);
-        if pool != 0 {
-            owners::allocated_from((owner.uid, pool), handles.clone());
-        }
-        for handle in handles {
-            let key = object_key(create.kind, owner.uid, handle);
-            // This handle may have belonged to an object whose end was not intercepted, such as an
-            // image of a swapchain.
-            if labels::has_any() && self.ledger.get(&key).is_none() {
-                labels::forget(key);
-            }
-            self.created(key, kind, place, owner.uid, bytes, pool);
-        }
-    }
-
-    fn created(
-        &self,
-        key: Key,
-        kind: Kind,
-        place: Place,
-        context: ContextUid,
-        bytes: u64,
-        pool: u64,
-    ) {
-        self.report(Event::Created(Creation {
-            key,
-            kind,
-            layer: Layer::DRIVER,
-            place,
-            bytes,
-            context,
-            stream: 0,
-            pool,
+/// Reports the end of a device, or of an instance after the end of its devices.
+fn owners_ended(ledger: &Ledger, begun: &mut BegunCall, cause: ContextEnd) {
+    for owner in begun.ending.drain(..).rev() {
+        owners::forget_pools_of(owner.uid);
+        ledger.apply(&Event::ContextDestroyed {
+            context: owner.uid,
+            cause,
             caller: caller(),
-        }));
+        });
     }
+}
 
-    fn free_began(&self, key: Key) -> Option<Ticket> {
-        labels::forget(key);
-        let caller = freeing_caller();
-        self.report(Event::FreeBegan { key, caller })
-    }
-
-    /// # Safety
-    ///
-    /// `destroy` is built from the parameters of a call that is about to be made.
-    unsafe fn destruction_began(&self, destroy: &ObjectsDestroyed, begun: &mut BegunCall) {
-        let uid = owners::get(destroy.owner).uid;
-        let mut release = |handle| {
-            let key = object_key(destroy.kind, uid, handle);
-            begun.tickets.extend(self.free_began(key));
+/// # Safety
+///
+/// The call that `create` describes has returned `result`.
+unsafe fn creation_ended(ledger: &Ledger, create: &ObjectsCreated, result: VkResult) {
+    let owner = owners::get(create.owner);
+    let is_success = result >= 0;
+    if !is_success {
+        let bytes = match create.how {
+            // SAFETY: the driver has read the structure.
+            Created::Memory(info) => unsafe { info.read() }.map_or(0, |info| info.bytes),
+            _ => 0,
         };
-        match destroy.target {
-            DestroyTarget::One(0) => {}
-            DestroyTarget::One(handle) => release(handle),
-            DestroyTarget::OfPool(pool, count, handles) => {
-                for index in 0..count as usize {
-                    // SAFETY: as the caller promises, the driver is about to read the array.
-                    let handle = unsafe { handles.read_at(index) }.unwrap_or(0);
-                    if handle != 0 {
-                        owners::freed_from((uid, pool), handle);
-                        release(handle);
+        ledger.apply(&Event::CreationFailed {
+            kind: create.kind,
+            bytes,
+            error: result.cast_unsigned(),
+            caller: caller(),
+        });
+    }
+    let (mut kind, mut place, mut bytes) = (create.kind, owner.place, 0);
+    let (mut count, mut pool, mut made) = (0, 0, create.made);
+    // SAFETY: as the caller promises, the driver has read the call's parameters, and has
+    // written the results if the call was successful.
+    unsafe {
+        match create.how {
+            Created::Each(_) | Created::PipelineBinaries(_)
+                if matches!(result, DEFERRED | REFUSED) => {}
+            Created::Each(all) => count = all,
+            // As with pipelines, the call returns the binaries that it could create even if its
+            // result is an error.
+            Created::PipelineBinaries(binaries) => {
+                let written = binaries.read();
+                (count, made) = written.map_or((0, made), |it| (it.count, it.handles));
+            }
+            _ if !is_success => {}
+            Created::One => count = 1,
+            Created::All(all) => count = all,
+            Created::Memory(info) => {
+                count = 1;
+                if let Some(info) = info.read() {
+                    (place, bytes) = (owner.place_of(info.memory_type), info.bytes);
+                    if extends(info.header, &IMPORTS) {
+                        kind = Kind::Imported;
                     }
                 }
             }
+            Created::DescriptorSets(info) => {
+                (count, pool) = info.read().map_or((0, 0), |it| (it.count, it.pool));
+            }
+            Created::CommandBuffers(info) => {
+                (count, pool) = info.read().map_or((0, 0), |it| (it.count, it.pool));
+            }
         }
     }
+    // SAFETY: the driver has written `count` handles to the array.
+    let handles = unsafe { made.read_all(count) }.filter(|handle| *handle != 0);
+    if pool != 0 {
+        owners::allocated_from((owner.uid, pool), handles.clone());
+    }
+    for handle in handles {
+        let key = object_key(create.kind, owner.uid, handle);
+        // This handle may have belonged to an object whose end was not intercepted, such as an
+        // image of a swapchain.
+        if labels::has_any() && ledger.get(&key).is_none() {
+            labels::forget(key);
+        }
+        created(ledger, key, kind, place, owner.uid, bytes, pool);
+    }
+}
 
-    /// # Safety
-    ///
-    /// The call has bound this memory to these objects.
-    unsafe fn bound(&self, device: u64, kind: Kind, bindings: Bindings) {
-        let owner = owners::get(device);
-        let bind = |object: u64, memory: u64, is_of_a_plane: bool| {
-            // The memory of a swapchain's images was not allocated by the program. The planes of an
-            // image may have different memory, which is therefore judged by itself.
-            if memory == 0 || is_of_a_plane {
-                return;
-            }
-            // SAFETY: the caller upholds the contract, and the memory was not bound to a plane.
-            let bytes = unsafe { owner.bytes_of(kind, object) };
-            self.report(Event::Bound {
-                key: object_key(kind, owner.uid, object),
-                memory,
-                bytes,
-            });
-        };
-        match bindings {
-            Bindings::One(object, memory) => bind(object, memory, false),
-            Bindings::Many(count, all) => {
-                for index in 0..count as usize {
-                    // SAFETY: the call has read the array.
-                    unsafe {
-                        if let Some(one) = all.read_at(index) {
-                            let of_plane = extends(one.header, &[OF_A_PLANE]);
-                            bind(one.object, one.memory, of_plane);
-                        }
-                    }
-                }
+fn created(
+    ledger: &Ledger,
+    key: Key,
+    kind: Kind,
+    place: Place,
+    context: ContextUid,
+    bytes: u64,
+    pool: u64,
+) {
+    ledger.apply(&Event::Created(Creation {
+        key,
+        kind,
+        layer: Layer::DRIVER,
+        place,
+        bytes,
+        context,
+        stream: 0,
+        pool,
+        caller: caller(),
+    }));
+}
+
+fn free_began(ledger: &Ledger, key: Key) -> Option<Ticket> {
+    labels::forget(key);
+    let caller = freeing_caller();
+    ledger.apply(&Event::FreeBegan { key, caller })
+}
+
+/// # Safety
+///
+/// `destroy` is built from the parameters of a call that is about to be made.
+unsafe fn destruction_began(ledger: &Ledger, destroy: &ObjectsDestroyed, begun: &mut BegunCall) {
+    let uid = owners::get(destroy.owner).uid;
+    let mut release = |handle| {
+        let key = object_key(destroy.kind, uid, handle);
+        begun.tickets.extend(free_began(ledger, key));
+    };
+    match destroy.target {
+        DestroyTarget::One(0) => {}
+        DestroyTarget::One(handle) => release(handle),
+        DestroyTarget::OfPool(pool, count, handles) => {
+            // SAFETY: as the caller promises, the driver is about to read the array.
+            let handles = unsafe { handles.read_all(count) };
+            for handle in handles.filter(|handle| *handle != 0) {
+                owners::freed_from((uid, pool), handle);
+                release(handle);
             }
         }
+    }
+}
+
+/// # Safety
+///
+/// The call has bound this memory to these objects.
+unsafe fn bound(ledger: &Ledger, device: u64, kind: Kind, bindings: Bindings) {
+    let owner = owners::get(device);
+    let bind = |object: u64, memory: u64, is_of_a_plane: bool| {
+        // The memory of a swapchain's images was not allocated by the program. The planes of an
+        // image may have different memory, which is therefore judged by itself.
+        if memory == 0 || is_of_a_plane {
+            return;
+        }
+        // SAFETY: the caller upholds the contract, and the memory was not bound to a plane.
+        let bytes = unsafe { owner.bytes_of(kind, object) };
+        ledger.apply(&Event::Bound {
+            key: object_key(kind, owner.uid, object),
+            memory,
+            bytes,
+        });
+    };
+    match bindings {
+        Bindings::One(object, memory) => bind(object, memory, false),
+        // SAFETY: the call has read the array and the chains that begin in it.
+        Bindings::Many(count, all) => unsafe {
+            for one in all.read_all(count) {
+                let of_plane = extends(one.header, &[OF_A_PLANE]);
+                bind(one.object, one.memory, of_plane);
+            }
+        },
     }
 }
 

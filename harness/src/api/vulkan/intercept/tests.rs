@@ -1,6 +1,6 @@
 use std::ptr;
 
-use super::{BegunCall, Reporter, VkResult};
+use super::{BegunCall, VkResult, began, ended};
 use crate::api::pointer::Pointer;
 use crate::api::vulkan::call::{
     Bindings, Created, VulkanCall, creates, creates_by, destroys, frees,
@@ -19,12 +19,11 @@ fn out(handles: &[u64]) -> Pointer<u64> {
 
 /// Reports a call that returns `result`.
 fn call(ledger: &Ledger, call: VulkanCall, result: VkResult) {
-    let reporter = Reporter { ledger };
     let mut begun = BegunCall::default();
     // SAFETY: the pointers in `call` point to live arrays and structures.
     unsafe {
-        reporter.began(&call, &mut begun);
-        reporter.ended(&call, &mut begun, result, ptr::null());
+        began(ledger, &call, &mut begun);
+        ended(ledger, &call, &mut begun, result, ptr::null());
     }
 }
 
@@ -211,7 +210,6 @@ fn devices_of_a_group_belong_to_the_instance_that_listed_them() {
 fn an_instance_with_the_handle_of_an_ending_one_keeps_its_devices() {
     let [instance, physical, device] = [0x5000, 0x5100, 0x5200];
     let ledger = Ledger::new();
-    let reporter = Reporter { ledger: &ledger };
     let create = || {
         let created = [instance];
         call(&ledger, VulkanCall::CreatesInstance(out(&created)), 0);
@@ -220,7 +218,7 @@ fn an_instance_with_the_handle_of_an_ending_one_keeps_its_devices() {
     let end = VulkanCall::DestroysInstance(instance);
     let mut begun = BegunCall::default();
     // SAFETY: the call has no pointers to read.
-    unsafe { reporter.began(&end, &mut begun) };
+    unsafe { began(&ledger, &end, &mut begun) };
     // Another thread gets the same handle before the call returns.
     create();
     let (count, listed) = (1, [physical]);
@@ -233,7 +231,7 @@ fn an_instance_with_the_handle_of_an_ending_one_keeps_its_devices() {
     );
     call(&ledger, creates(Kind::Buffer, device, out(&[7])), 0);
     // SAFETY: the call has no pointers to read.
-    unsafe { reporter.ended(&end, &mut begun, 0, ptr::null()) };
+    unsafe { ended(&ledger, &end, &mut begun, 0, ptr::null()) };
     assert!(live(&ledger).contains(&(Kind::Buffer, 7)));
     call(&ledger, end, 0);
     assert_eq!(live(&ledger), []);
