@@ -28,49 +28,35 @@ pub(in crate::api::cuda) struct BegunFree {
 
 impl Intercepted<BegunFree> for Frees {
     unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunFree) {
-        // SAFETY: the caller upholds the contract.
-        unsafe { listener.free_began(self, begun) }
-    }
-
-    unsafe fn ended(&self, listener: &Listener<'_>, begun: &BegunFree, error: CuResult) {
-        listener.free_ended(self, begun, error);
-    }
-}
-
-impl Listener<'_> {
-    /// # Safety
-    ///
-    /// The conditions are those of [`Intercepted::began`].
-    unsafe fn free_began(&self, call: &Frees, begun: &mut BegunFree) {
-        let Some(key) = key(call.space, call.value) else {
+        let Some(key) = key(self.space, self.value) else {
             return;
         };
         // SAFETY: the caller upholds the contract.
-        begun.captured = unsafe { self.captured(call.stream) };
+        begun.captured = unsafe { listener.captured(self.stream) };
         // A primary context has no record, and its uses are not counted.
-        let primary = self.place_of_primary(call);
-        begun.ticket = match call.share {
+        let primary = listener.place_of_primary(self);
+        begun.ticket = match self.share {
             Share::Whole if numbered::is_numbered(key) => {
-                let key = numbered::freed(self.ledger, key, self.current().uid);
+                let key = numbered::freed(listener.ledger, key, listener.current().uid);
                 let caller = freeing_caller();
-                self.report(Event::FreeBegan { key, caller })
+                listener.report(Event::FreeBegan { key, caller })
             }
             Share::Whole => {
                 let caller = freeing_caller();
-                self.report(Event::FreeBegan { key, caller })
+                listener.report(Event::FreeBegan { key, caller })
             }
             Share::References(..) if primary.is_some() => {
                 let device = primary.and_then(|place| place.cuda_ordinal());
                 begun._turn = device.and_then(|device| PrimaryTurn::at(device as i32));
                 None
             }
-            Share::References(count, graph) => self.report(Event::ReleaseBegan {
+            Share::References(count, graph) => listener.report(Event::ReleaseBegan {
                 key,
                 count,
                 graph,
                 caller: freeing_caller(),
             }),
-            Share::Maps(bytes) => self.report(Event::UnmapBegan {
+            Share::Maps(bytes) => listener.report(Event::UnmapBegan {
                 address: key.value(),
                 bytes,
                 caller: freeing_caller(),
@@ -78,33 +64,37 @@ impl Listener<'_> {
         };
         // This happens after the record has left the ledger, so that a later reading does not find
         // the record.
-        begun._destruction = exclusion(call.space).and_then(Exclusion::destroy);
-        if let (Space::Handle(Kind::Context), Share::Whole) = (call.space, call.share) {
-            begun.ending = self.contexts.end(|it| it.handle == key.value());
+        begun._destruction = exclusion(self.space).and_then(Exclusion::destroy);
+        if let (Space::Handle(Kind::Context), Share::Whole) = (self.space, self.share) {
+            begun.ending = listener.contexts.end(|it| it.handle == key.value());
         }
     }
 
-    fn free_ended(&self, call: &Frees, begun: &BegunFree, error: CuResult) {
+    unsafe fn ended(&self, listener: &Listener<'_>, begun: &BegunFree, error: CuResult) {
         if let Some(ticket) = begun.ticket {
             let captured = begun.captured.filter(|_| error == 0);
-            self.report(match captured {
+            listener.report(match captured {
                 Some(_) => Event::FreeCaptured { ticket },
                 None => free_ended(ticket, error),
             });
             if let Some(graph) = captured {
-                let address = call.value;
-                self.report(Event::GraphFrees { graph, address });
+                let address = self.value;
+                listener.report(Event::GraphFrees { graph, address });
             }
         }
-        match call.space {
-            Space::Handle(Kind::Context) => self.destroyed_context(call, begun, error),
-            Space::Handle(Kind::GreenContext) if error == 0 => self.green_ended(call.value),
+        match self.space {
+            Space::Handle(Kind::Context) => listener.destroyed_context(self, begun, error),
+            Space::Handle(Kind::GreenContext) if error == 0 => listener.green_ended(self.value),
             // Destroying a stream also ends its capture.
-            Space::Handle(Kind::Stream) if error == 0 => _ = self.capture_ended(call.value, None),
+            Space::Handle(Kind::Stream) if error == 0 => {
+                _ = listener.capture_ended(self.value, None)
+            }
             _ => {}
         }
     }
+}
 
+impl Listener<'_> {
     /// Handles the end of a call that destroys a context or releases one of its uses.
     fn destroyed_context(&self, call: &Frees, begun: &BegunFree, error: CuResult) {
         let ended = match begun.ending {
