@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::group::{Class, Group, GroupKey};
 use super::input::{CheckInput, LiveRecord, Ownership, RunInput};
 use super::names::NameTable;
+use crate::call_site::allocators::Allocator;
 use crate::ledger::event::{ContextEnd, ThreadNumber};
 use crate::ledger::{Anomaly, Kind, Layer, Record, StackId};
 use crate::report::{AllowedBy, Frame, Owner};
@@ -28,7 +29,7 @@ pub(crate) struct Diff {
     pub(crate) freed_by_shutdown: Vec<Group>,
     /// The known caching allocators without a probe through which the remaining records were
     /// allocated. The check cannot judge these records.
-    pub(crate) missing_probes: Vec<&'static crate::call_site::allocators::Allocator>,
+    pub(crate) missing_probes: Vec<&'static Allocator>,
 }
 
 /// Compares the resources live after each of the judged runs.
@@ -37,13 +38,14 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
     let is_cudas_own = |stack| input.names.is_cudas_own(stack);
     let mut sites = CallSites::default();
     let mut groups = Groups::new(runs);
-    let mut allowed: BTreeMap<(String, String), (AllowedBy, Groups<'_>)> = BTreeMap::new();
+    let mut allowed: BTreeMap<&AllowedBy, Groups<'_>> = BTreeMap::new();
     let mut freed_by_shutdown = Groups::new(runs);
     let mut missing_probes = Vec::new();
     for (at, run) in runs.iter().enumerate() {
-        let bound = BoundMemory::of(run);
+        let bound = bound_memory(run);
+        let is_bound_to = |record: &Record| bound.contains(&record.sequence);
         let is_own =
-            |live: &&LiveRecord| is_own(live, run, is_cudas_own) && !bound.has(&live.record);
+            |live: &&LiveRecord| is_own(live, run, is_cudas_own) && !is_bound_to(&live.record);
         let mut live: Vec<_> = run.live.iter().filter(is_own).collect();
         live.sort_unstable_by_key(|live| live.record.sequence);
         for live in live {
@@ -54,10 +56,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 // For memory that may stay, it makes no difference whether an allocator still uses
                 // it.
                 Ownership::Allowed(by) => {
-                    let of_reason = (by.stands_in.clone(), by.reason.clone());
-                    let (_, groups) = allowed
-                        .entry(of_reason)
-                        .or_insert_with(|| (by.clone(), Groups::new(runs)));
+                    let groups = allowed.entry(by).or_insert_with(|| Groups::new(runs));
                     groups.add(at, sites.key(&input.names, class, record), record, None);
                     continue;
                 }
@@ -75,10 +74,13 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
             };
             match held_unseen(&class, record, run, input) {
                 None => groups.add(at, sites.key(&input.names, class, record), record, foreign),
-                Some(Missing::Probe(allocator)) if !missing_probes.contains(&allocator) => {
-                    missing_probes.push(allocator);
+                // Without its segments, a probed allocator is judged by its reserve.
+                Some(allocator) => {
+                    let has_probe = run.probed.iter().any(|name| name == allocator.name);
+                    if !has_probe && !missing_probes.contains(&allocator) {
+                        missing_probes.push(allocator);
+                    }
                 }
-                Some(_) => {}
             }
         }
         let own = |record: &&Record| !is_the_runtimes_code(record, is_cudas_own);
@@ -99,7 +101,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
         ended.sort_unstable_by_key(|(record, ..)| record.sequence);
         for (record, cause, ended_by) in ended {
             if run.segments.owner(record, &run.holdings).is_some()
-                || bound.has(record)
+                || is_bound_to(record)
                 || is_the_runtimes_code(record, is_cudas_own)
             {
                 continue;
@@ -115,13 +117,10 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
     Diff {
         groups: groups.finish(&input.names, &live),
         allowed: allowed
-            .into_values()
+            .into_iter()
             .flat_map(|(by, groups)| {
-                let with_reason = move |group| (by.clone(), group);
-                groups
-                    .finish(&input.names, &live)
-                    .into_iter()
-                    .map(with_reason)
+                let groups = groups.finish(&input.names, &live).into_iter();
+                groups.map(|group| (by.clone(), group))
             })
             .collect(),
         freed_by_shutdown: freed_by_shutdown.finish(&input.names, &live),
@@ -168,38 +167,23 @@ fn creating_run(runs: &[RunInput], record: &Record) -> usize {
     began.unwrap_or(0)
 }
 
-/// Why a record of the driver's layer is not judged individually.
-enum Missing {
-    /// It is a segment of an allocator without a probe.
-    Probe(&'static crate::call_site::allocators::Allocator),
-    /// It is a segment of a probed allocator that does not report its segments, so it is judged as
-    /// reserve.
-    Segments,
-}
-
+/// Returns the caching allocator of which a record is a segment, if no probe reports the segments of
+/// this allocator. Such a record is not judged individually. If a probe reports them, this record is
+/// not one of them, so the allocator has lost track of this memory.
 fn held_unseen(
     class: &Class,
     record: &Record,
     run: &RunInput,
     input: &CheckInput,
-) -> Option<Missing> {
+) -> Option<&'static Allocator> {
     // On Vulkan, a segment is a buffer.
     let has_bytes = !class.kind.is_handle() || is_bound(record);
     if class.layer != Layer::DRIVER || !has_bytes || input.facts.whole_program {
         return None;
     }
     let allocator = input.names.allocator(record.made.caller.stack)?;
-    let has_probe = run.probed.iter().any(|name| name == allocator.name);
-    match has_probe {
-        false => Some(Missing::Probe(allocator)),
-        // If the probe reports the allocator's segments, this record is not one of them, so the
-        // allocator has lost track of this memory.
-        true => {
-            let layer = Layer::allocator(allocator.name);
-            let names_segments = run.segments.has_any_of(layer, class.place);
-            (!names_segments).then_some(Missing::Segments)
-        }
-    }
+    let layer = Layer::allocator(allocator.name);
+    (!run.segments.has_any_of(layer, class.place)).then_some(allocator)
 }
 
 #[derive(Debug)]
@@ -323,32 +307,22 @@ fn library_and_frames(
     (site.library.map(|library| library.name), frames)
 }
 
-/// Memory to which an object is bound, identified by the memory's sequence number. The object is
-/// still live at the end of a run, or was destroyed together with its device.
-///
-/// Such an object is judged with the size that it needs, and the memory is not judged separately:
-/// an allocator may have put many objects into one allocation. Memory to which nothing is bound is
-/// judged separately.
-#[derive(Debug, Default)]
-struct BoundMemory(FxHashSet<u64>);
-
 /// Whether memory is bound to this object. Such an object has a size in bytes.
 fn is_bound(record: &Record) -> bool {
     record.made.pool != 0 && matches!(record.made.kind, Kind::Buffer | Kind::Image)
 }
 
-impl BoundMemory {
-    pub(crate) fn of(run: &RunInput) -> Self {
-        let live = run.live.iter().map(|live| &live.record);
-        let ended = run.anomalies.iter().filter_map(Anomaly::ended);
-        let bound = live.chain(ended).filter(|record| is_bound(record));
-        Self(bound.map(|it| it.made.pool).collect())
-    }
-
-    /// Whether this is memory to which something is bound.
-    pub(crate) fn has(&self, record: &Record) -> bool {
-        self.0.contains(&record.sequence)
-    }
+/// Returns the memory to which an object is bound, as the memory's sequence numbers. The object is
+/// still live at the end of a run, or was destroyed together with its device.
+///
+/// Such an object is judged with the size that it needs, and the memory is not judged separately:
+/// an allocator may have put many objects into one allocation. Memory to which nothing is bound is
+/// judged separately.
+fn bound_memory(run: &RunInput) -> FxHashSet<u64> {
+    let live = run.live.iter().map(|live| &live.record);
+    let ended = run.anomalies.iter().filter_map(Anomaly::ended);
+    let bound = live.chain(ended).filter(|record| is_bound(record));
+    bound.map(|it| it.made.pool).collect()
 }
 
 #[cfg(test)]

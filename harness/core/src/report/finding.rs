@@ -251,7 +251,7 @@ pub enum PassageKind {
 }
 
 /// The entry or code that allows a resource to stay. It is displayed as the sentence in a report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct AllowedBy {
     /// Where the permission is written: `the attribute`, `the code`, `gpu-leak-check.toml:12`.
