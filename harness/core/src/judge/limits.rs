@@ -135,8 +135,8 @@ impl Limits {
 impl UsageOverBudget {
     /// Whether `other`, from another run, is about the same limit.
     pub fn is_like(&self, other: &Self) -> bool {
-        let limit = |over: &Self| (over.limit, over.layer, over.place);
-        limit(self) == limit(other) && self.pool == other.pool
+        let limit = |over: &Self| (over.limit, over.layer, over.place, over.pool);
+        limit(self) == limit(other)
     }
 }
 

@@ -169,6 +169,8 @@ fn explained(
     counts: impl Fn(&Ownership) -> bool,
 ) -> u64 {
     let before = run.baseline.layer(&usage.name, usage.place);
+    let was = before.map_or(0, |before| before.allocated);
+    let sum = usage.allocated.saturating_sub(was);
     let layer = usage.name.layer();
     let blocks = run.live.iter().filter(|live| {
         let made = &live.record.made;
@@ -181,13 +183,11 @@ fn explained(
         let chunks = blocks.map(|live| chunk(live.record.made.bytes));
         // Some blocks are not reported individually. Together they explain at most one chunk more
         // than their sum.
-        let was = before.map_or(0, |before| before.allocated);
-        let sum = match (&usage.name, usage.reported) {
-            (LayerName::Probe(_), None) => usage.allocated.saturating_sub(was),
+        let of_sum = match (&usage.name, usage.reported) {
+            (LayerName::Probe(_), None) if sum != 0 => chunk(sum),
             _ => 0,
         };
-        let sum = if sum == 0 { 0 } else { chunk(sum) };
-        return total(chunks).saturating_add(sum);
+        return total(chunks).saturating_add(of_sum);
     }
     let mut segments = BTreeSet::new();
     for live in blocks {
@@ -202,8 +202,6 @@ fn explained(
     };
     let explained = total(segments.into_iter().map(grown));
     // If blocks are not reported individually, their segments are unknown.
-    let was = before.map_or(0, |before| before.allocated);
-    let sum = usage.allocated.saturating_sub(was);
     match usage.reported {
         None if sum > input.facts.tolerance => u64::MAX,
         None if sum != 0 => explained.saturating_add(chunk(sum)),

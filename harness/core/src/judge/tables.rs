@@ -132,23 +132,19 @@ fn whole_device(
             bytes: std::mem::take(&mut unexplained),
         });
     }
-    let own = [
-        hint(
-            change(was.contexts, is.contexts),
-            "more context",
-            "on this device",
-        ),
+    let contexts = change(was.contexts, is.contexts);
+    let hints = [
+        hint(contexts, "more context", "on this device"),
         hint(change(was.code, is.code), "more module", "loaded"),
+        neighbours(&names.neighbours),
     ];
-    let hints = own.into_iter().flatten();
-    let hints = hints.chain(neighbours(&names.neighbours));
     Some(WholeDevice {
         second_run: false,
         baseline: was.used,
         after: is.used,
         parts,
         unexplained,
-        hints: hints.collect(),
+        hints: hints.into_iter().flatten().collect(),
     })
 }
 

@@ -53,10 +53,9 @@ pub fn of_run(
     curves.extend(reserves(&run.baseline, later, &places));
     // The curves are sorted by name, because the numbers of layers depend on the order in which the
     // process used the layers.
-    curves.sort_by(|left, right| {
-        let key = |course: &Course| (course.place, course.figure == Figure::Handles);
-        let layer = |course: &Course| (course.layer != "driver", course.layer.clone());
-        (key(left), layer(left)).cmp(&(key(right), layer(right)))
+    curves.sort_by_cached_key(|course| {
+        let layer = (course.layer != "driver", course.layer.clone());
+        (course.place, course.figure == Figure::Handles, layer)
     });
     TimelineRun {
         number: 0,
