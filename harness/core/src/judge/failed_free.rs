@@ -65,8 +65,13 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
         .iter()
         .map(|failed| found_of(failed, input))
         .collect();
+    // These records are live only because of a failed free, so they are not leaked.
     let records = found.iter().flat_map(|found| found.records.clone());
-    take_out(diff, &records.collect());
+    let not_freed = records.collect();
+    diff.groups
+        .iter_mut()
+        .for_each(|group| group.forget(&not_freed));
+    diff.groups.retain(|group| group.first_run().is_some());
     if let Some(broken) = broken
         && !in_broken.is_empty()
     {
@@ -346,7 +351,7 @@ fn in_broken_context(
         let part = |kept: Tally| match class.ended {
             _ if !broken.is_at(class.place) => Tally::default(),
             None => kept,
-            Some(_) => kept.among(&broken.ended),
+            Some(_) => kept.filtered(|sequence| broken.ended.contains(&sequence)),
         };
         // As with the calls, only what the first run could not free is counted.
         let mut of_runs = group.kept.iter().map(|kept| part(kept.clone()).amount);
@@ -385,12 +390,4 @@ fn in_broken_context(
         quantity(frees, "free")
     ));
     found
-}
-
-/// Removes the records of failed frees from the leaked records.
-fn take_out(diff: &mut Diff, not_freed: &FxHashSet<u64>) {
-    for group in &mut diff.groups {
-        group.forget(not_freed);
-    }
-    diff.groups.retain(|group| group.first_run().is_some());
 }

@@ -80,12 +80,8 @@ impl Tally {
         sizes.into_values().filter(|_| are_few).collect()
     }
 
-    /// Returns the tally of only these records.
-    pub(crate) fn among(&self, records: &FxHashSet<u64>) -> Self {
-        self.filtered(|sequence| records.contains(&sequence))
-    }
-
-    fn filtered(&self, is_wanted: impl Fn(u64) -> bool) -> Self {
+    /// Returns the tally of only the records for which `is_wanted` holds.
+    pub(crate) fn filtered(&self, is_wanted: impl Fn(u64) -> bool) -> Self {
         let mut part = Self::default();
         part.extend(self, is_wanted);
         part
