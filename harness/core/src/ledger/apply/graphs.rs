@@ -139,9 +139,7 @@ impl Ledger {
             let free = shared.in_flight.remove(&ticket)?;
             Some((free.caller, shared.commit(free)))
         });
-        if let Some((caller, gone)) = ended {
-            gone.iter().for_each(|record| self.freed(record, caller));
-        }
+        self.all_freed(ended);
     }
 }
 

@@ -65,16 +65,15 @@ impl Ledger {
     /// Handles the end of a call whose beginning the table does not know.
     #[inline(never)]
     pub(super) fn shared_free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
-        let ended = self.change(|shared| {
+        let gone = self.change(|shared| {
             let free = shared.in_flight.remove(&ticket)?;
             let (key, caller) = (free.key, free.caller);
             if succeeded(error) {
-                let is_known = free.is_known();
-                if !is_known {
+                if !free.is_known() {
                     self.count_unknown_free();
                     shared.freed_unknown(ticket, &key);
                 }
-                return Some((key, caller, Ok(shared.commit(free))));
+                return Some((caller, shared.commit(free)));
             }
             let record = if free.was_freed() {
                 shared.commit(free);
@@ -82,19 +81,21 @@ impl Ledger {
             } else {
                 shared.put_back(free)
             };
-            Some((key, caller, Err(record)))
+            self.anomalies.push(Anomaly::FailedFree(FailedCall {
+                key,
+                record,
+                caller: Caller { stack, ..caller },
+                error,
+            }));
+            None
         });
-        match ended {
-            Some((_, caller, Ok(gone))) => gone.iter().for_each(|it| self.freed(it, caller)),
-            Some((key, caller, Err(record))) => {
-                self.anomalies.push(Anomaly::FailedFree(FailedCall {
-                    key,
-                    record,
-                    caller: Caller { stack, ..caller },
-                    error,
-                }));
-            }
-            None => {}
+        self.all_freed(gone);
+    }
+
+    /// Handles the end of a call that has freed all of these records.
+    pub(super) fn all_freed(&self, gone: Option<(Caller, Vec<Record>)>) {
+        if let Some((caller, gone)) = gone {
+            gone.iter().for_each(|record| self.freed(record, caller));
         }
     }
 
