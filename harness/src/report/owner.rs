@@ -29,12 +29,8 @@ pub(super) fn owner(module: Option<&Module>, symbol: &Symbol) -> Owner {
 
 /// Returns the owner of a Python file.
 pub(super) fn of_python(file: &str) -> Owner {
-    let is_installed = |directory| file.contains(directory);
-    if ["/site-packages/", "/dist-packages/"]
-        .into_iter()
-        .any(is_installed)
-        || is_made_by_torch_compile(file)
-    {
+    let is_installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
+    if is_installed || is_made_by_torch_compile(file) {
         Owner::Dependency
     } else if file.starts_with("<frozen ") || is_python_library(file) {
         Owner::Std

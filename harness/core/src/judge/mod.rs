@@ -239,10 +239,11 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
         return false;
     }
     if facts.rounds > 1 {
-        let may_grow = || {
-            let diff = diff(input);
-            growth::may_still_grow(&diff.groups) || input.runs.iter().all(sum_or_reserve_rose)
-        };
+        // A sum that only a probe counts, or a reserve, may grow as well.
+        let is_read = |usage: &LayerUsage| matches!(usage.name, LayerName::Probe(_));
+        let rose = |run: &RunInput| is_more_reserved(run) || rose(run, is_read);
+        let may_grow =
+            || growth::may_still_grow(&diff(input).groups) || input.runs.iter().all(rose);
         return runs < FEWEST_ROUNDS || (runs < facts.rounds as usize && may_grow());
     }
     if !facts.confirm || runs >= confirm::MAX_RUNS {
@@ -261,11 +262,6 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
         }
         _ => is_undecided(input, &diff),
     }
-}
-
-/// Whether a sum that only a probe counts, or a reserve, rose in a run.
-fn sum_or_reserve_rose(run: &RunInput) -> bool {
-    is_more_reserved(run) || rose(run, |usage| matches!(usage.name, LayerName::Probe(_)))
 }
 
 /// Whether any layer for which `is_counted` holds has handed out more than at the baseline.

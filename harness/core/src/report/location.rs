@@ -24,6 +24,7 @@ impl Site {
     /// library.
     #[must_use]
     pub fn location(&self) -> String {
+        let short = |frame| position(frame).unwrap_or_else(|| name(frame));
         self.user_frame()
             .map_or_else(|| "an unknown place".to_owned(), short)
     }
@@ -195,10 +196,6 @@ pub fn full(frame: &Frame) -> String {
             _ => name(frame),
         },
     }
-}
-
-fn short(frame: &Frame) -> String {
-    position(frame).unwrap_or_else(|| name(frame))
 }
 
 fn caller(frame: &Frame, test: &str) -> String {
