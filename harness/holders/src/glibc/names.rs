@@ -62,28 +62,24 @@ impl CrateName {
 pub(super) fn owner(mangled: &str, rules: NameRules) -> Owner {
     let name = format!("{:#}", rustc_demangle::demangle(mangled));
     // For a function of a trait implementation, both the type and the trait are considered.
-    let mut kinds = name.strip_prefix('<').map_or_else(
-        || vec![crate_kind(&name)],
-        |inside| inside.split(" as ").take(2).map(crate_kind).collect(),
-    );
-    kinds.retain(|kind| *kind != CrateKind::Unknown);
-    if kinds.contains(&CrateKind::Program) {
-        Owner::Program(shown(&name, rules))
-    } else if kinds.contains(&CrateKind::All) {
-        Owner::All
-    } else if kinds.contains(&CrateKind::Runtime) {
-        Owner::Runtime
-    } else {
-        of_c(name, rules)
+    let (paths, count) = match name.strip_prefix('<') {
+        Some(inside) => (inside, 2),
+        None => (&*name, 1),
+    };
+    match paths.split(" as ").take(count).map(crate_kind).min() {
+        Some(CrateKind::Program) => Owner::Program(shown(&name, rules)),
+        Some(CrateKind::All) => Owner::All,
+        Some(CrateKind::Runtime) => Owner::Runtime,
+        Some(CrateKind::Unknown) | None => of_c(name, rules),
     }
 }
 
-/// The kind of crate that a path belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The kind of crate that a path belongs to. Of several kinds, the first decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CrateKind {
     Program,
-    Runtime,
     All,
+    Runtime,
     /// No crate: the path is a type parameter, a primitive type or a C name.
     Unknown,
 }
