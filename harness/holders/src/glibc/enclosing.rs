@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::memory::{Memory, Pages, Seen};
+use super::memory::{Memory, Pages};
 use super::targets::Targets;
 use crate::Enclosing;
 
@@ -37,7 +37,7 @@ pub(super) fn of<M: Memory>(
             }
             true
         });
-        if seen != Seen::All {
+        if !seen {
             return vec![None; groups];
         }
     }

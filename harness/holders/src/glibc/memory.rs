@@ -146,7 +146,7 @@ impl<M: Memory> Pages<M> {
 
     /// Passes each word from `start` to `end`, with its address, to `see`. Stops at the first word
     /// that cannot be read, or when `see` returns false. Words of packed structures are passed on
-    /// only if they may be addresses.
+    /// only if they may be addresses. Returns whether all words were passed on.
     // Test programs are usually built without optimisation. Each use of an iterator would then be a
     // call, so these loops use no iterators.
     pub(super) fn words(
@@ -154,33 +154,33 @@ impl<M: Memory> Pages<M> {
         start: u64,
         end: u64,
         mut see: impl FnMut(u64, u64) -> bool,
-    ) -> Seen {
+    ) -> bool {
         // Such a range is in the kernel's part of the address space, or comes from a wrong symbol
         // table.
         if end > i64::MAX as u64 || start > end {
-            return Seen::Part;
+            return false;
         }
         let mut at = start.next_multiple_of(8);
-        let mut seen = Seen::All;
+        let mut seen = true;
         while at + 8 <= end {
             // Many ranges lie in the same page, and reading the clock takes as long as searching one.
             let is_last = matches!(self.last, Some((last, _)) if last == at / PAGE);
             if !is_last && self.is_spent() {
-                return Seen::Part;
+                return false;
             }
             let stop = end.min((at / PAGE + 1) * PAGE);
             let is_packed = self.is_packed;
             let number = at / PAGE;
             let page = self.page(number, number..end.div_ceil(PAGE).min(number + AT_ONCE));
             if page.is_empty() {
-                seen = Seen::Part;
+                seen = false;
             }
             let mut index = (at % PAGE) as usize / WORD;
             let end = page.len().min(index + (stop - at) as usize / WORD);
             while index < end {
                 let word = !page[index];
                 if !see(at, word) {
-                    return Seen::Part;
+                    return false;
                 }
                 index += 1;
                 if is_packed && index < end {
@@ -189,7 +189,7 @@ impl<M: Memory> Pages<M> {
                     while bytes < WORD as u64 && word | next != 0 {
                         let packed = word >> (8 * bytes) | next << (64 - 8 * bytes);
                         if is_packed_address(packed) && !see(at + bytes, packed) {
-                            return Seen::Part;
+                            return false;
                         }
                         bytes += 1;
                     }
@@ -286,13 +286,6 @@ fn is_packed_address(word: u64) -> bool {
     nonzero.count_ones() >= 3
 }
 
-/// How much of a range could be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
-    All,
-    Part,
-}
-
 #[cfg(test)]
 pub(super) mod synthetic {
     use std::cell::Cell;
@@ -352,7 +345,7 @@ pub(super) mod synthetic {
 #[cfg(test)]
 mod tests {
     use super::synthetic::{READS, Synthetic, reads, unlimited};
-    use super::{AT_ONCE, KEPT, MAX_BYTES_READ, Memory, OwnMemory, PAGE, Pages, Seen};
+    use super::{AT_ONCE, KEPT, MAX_BYTES_READ, Memory, OwnMemory, PAGE, Pages};
 
     #[test]
     fn this_process_reads_itself_and_nothing_else() {
@@ -378,7 +371,7 @@ mod tests {
             true
         });
         assert_eq!(seen, [(PAGE - 8, 1), (2 * PAGE, 2)]);
-        assert_eq!(all, Seen::Part);
+        assert!(!all);
         assert_eq!(pages.word(2 * PAGE), Some(2));
         assert_eq!(pages.word(PAGE), None);
     }
@@ -425,10 +418,10 @@ mod tests {
             }
             true
         });
-        assert_eq!((seen, all), ((0..=AT_ONCE).collect(), Seen::Part));
+        assert_eq!((seen, all), ((0..=AT_ONCE).collect(), false));
         // After the limit, even pages that were read before cannot be read, so that nothing is
         // concluded from partial data.
-        assert_eq!(pages.words(0, PAGE, |_, _| true), Seen::Part);
+        assert!(!pages.words(0, PAGE, |_, _| true));
         assert_eq!(pages.word(3 * AT_ONCE * PAGE), None);
         assert_eq!(READS.get(), 2 * AT_ONCE);
     }

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::{DEEPEST, DriverObjects, Hidden};
 use super::descriptor::has_descriptor;
 use super::heap::{self, Block, Heap, Other};
-use super::memory::{Memory, Pages, Seen};
+use super::memory::{Memory, Pages};
 use super::targets::{Targets, may_be_address};
 
 /// The largest number of addresses that are followed.
@@ -235,7 +235,7 @@ impl<M: Memory> Search<'_, M> {
                 }
                 true
             });
-        *complete &= all == Seen::All && !is_cut;
+        *complete &= all && !is_cut;
         found
     }
 
