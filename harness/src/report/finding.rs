@@ -279,17 +279,13 @@ fn allocated(finding: &Finding) -> String {
         true => ", called as below",
         false => "",
     };
-    let allocated = times(finding.allocated.max(1));
+    let often = times(finding.allocated.max(1));
+    let allocated = format!("{created} here {often}{as_below}");
     match (finding.allocated, finding.freed) {
         (0 | 1, 0) if as_below.is_empty() => format!("{created} here"),
-        (_, 0) if finding.ended.is_some() => {
-            format!("{created} here {allocated}{as_below}, never {freed} by the program")
-        }
-        (_, 0) => format!("{created} here {allocated}{as_below}, never {freed}"),
-        (_, frees) => format!(
-            "{created} here {allocated}{as_below}, {freed} {}",
-            times(frees)
-        ),
+        (_, 0) if finding.ended.is_some() => format!("{allocated}, never {freed} by the program"),
+        (_, 0) => format!("{allocated}, never {freed}"),
+        (_, frees) => format!("{allocated}, {freed} {}", times(frees)),
     }
 }
 
@@ -329,20 +325,19 @@ fn with_it(finding: &Finding, is_free_quoted: bool) -> Vec<String> {
 /// in Texture::drop (src/a.rs:31)`.
 fn companion(other: &Companion, is_free_quoted: bool) -> String {
     let (created, freed) = verbs(other.resource);
-    if is_free_quoted {
-        return format!(
-            "{}, which {} also {created}",
-            other.what(),
-            other.created_in
-        );
-    }
-    format!(
-        "{}, which {} also {created}, {} {freed} in {}",
+    let what = format!(
+        "{}, which {} also {created}",
         other.what(),
-        other.created_in,
-        were(other.count),
-        other.freed_at
-    )
+        other.created_in
+    );
+    match is_free_quoted {
+        true => what,
+        false => format!(
+            "{what}, {} {freed} in {}",
+            were(other.count),
+            other.freed_at
+        ),
+    }
 }
 
 /// Returns a text such as `calls 3 and 97 of the 100 that allocated or freed during the test`;
@@ -421,53 +416,58 @@ fn rounds(finding: &Finding) -> Option<String> {
 
 /// Describes what further runs of the body have shown.
 fn further_runs(finding: &Finding) -> Option<String> {
-    let (runs, of, more, bytes) = match (finding.kind, finding.confirmed) {
+    let text = match (finding.kind, finding.confirmed) {
         (_, Some(Confirmation::UntilShutdown)) => {
-            let text = "freed only as the interpreter shut down: a global variable, or something \
-                        reachable from one, still referred to it";
-            return Some(text.to_owned());
+            "freed only as the interpreter shut down: a global variable, or something reachable \
+             from one, still referred to it"
         }
         (FindingKind::Deferred, _) => {
-            let text = "left by the first run and freed by a later run: typically a static keeps it until the next run replaces the value";
-            return Some(text.to_owned());
+            "left by the first run and freed by a later run: typically a static keeps it until the \
+             next run replaces the value"
         }
         (_, Some(Confirmation::NotRepeatable)) => {
-            return Some("not confirmed: the body could not be run a second time".to_owned());
+            "not confirmed: the body could not be run a second time"
         }
-        (FindingKind::FirstUse, confirmed) => {
-            return Some(match confirmed {
-                Some(Confirmation::Repeated { runs, of, .. }) if of >= 3 => {
-                    format!("left by {runs} of {of} runs, but not by the last: one-time set-up")
-                }
-                Some(Confirmation::HeldByStatic) => "no second run: a static held it when the process ended, so it counts as one-time set-up"
-                    .to_owned(),
-                _ => "the second run did not leave it again: one-time set-up".to_owned(),
-            });
+        (FindingKind::FirstUse, Some(Confirmation::HeldByStatic)) => {
+            "no second run: a static held it when the process ended, so it counts as one-time \
+             set-up"
         }
         (
-            _,
+            FindingKind::FirstUse,
+            Some(Confirmation::Repeated {
+                runs, of: of @ 3.., ..
+            }),
+        ) => {
+            let text = format!("left by {runs} of {of} runs, but not by the last: one-time set-up");
+            return Some(text);
+        }
+        (FindingKind::FirstUse, _) => "the second run did not leave it again: one-time set-up",
+        (
+            kind,
             Some(Confirmation::Repeated {
                 runs,
                 of,
-                count,
+                count: more,
                 bytes,
             }),
-        ) => (runs, of, count, bytes),
+        ) => {
+            let verb = match kind {
+                FindingKind::OverBudget => "exceeded",
+                FindingKind::Retained => "kept",
+                _ => "left",
+            };
+            let text = match kind {
+                _ if of >= 3 && runs == of => format!("{verb} in all {of} runs"),
+                _ if of >= 3 => format!("{verb} in {runs} of {of} runs, including the last"),
+                FindingKind::OverBudget => "the second run exceeded it too".to_owned(),
+                FindingKind::Retained => format!("the second run kept {} more", exact_size(bytes)),
+                _ => format!("a second run of the test left {} more", count(more)),
+            };
+            return Some(text + ": not one-time set-up");
+        }
         _ => return None,
     };
-    let verb = match finding.kind {
-        FindingKind::OverBudget => "exceeded",
-        FindingKind::Retained => "kept",
-        _ => "left",
-    };
-    let text = match finding.kind {
-        _ if of >= 3 && runs == of => format!("{verb} in all {of} runs"),
-        _ if of >= 3 => format!("{verb} in {runs} of {of} runs, including the last"),
-        FindingKind::OverBudget => "the second run exceeded it too".to_owned(),
-        FindingKind::Retained => format!("the second run kept {} more", exact_size(bytes)),
-        _ => format!("a second run of the test left {} more", count(more)),
-    };
-    Some(text + ": not one-time set-up")
+    Some(text.to_owned())
 }
 
 /// Returns the number of devices in `report`. The host is not one of them.

@@ -254,12 +254,10 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         FindingKind::FailedFree if breaks_a_context(report) => {
             "a kernel or a copy failed and broke its context, in which nothing can be freed any more: \
              find the failure with compute-sanitizer or CUDA_LAUNCH_BLOCKING=1, and fix it first"
-                .to_owned()
         }
         FindingKind::FailedFree => {
             "a free that fails frees nothing. Unless a note says what was wrong, check that the \
              resource had not already been freed and that its context is still alive"
-                .to_owned()
         }
         FindingKind::Retained => {
             // If there is a worse finding, its advice already names the options.
@@ -268,7 +266,8 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             let stay = options.map_or_else(String::new, |options| {
                 format!("; if it is meant to stay: #[gpu_leak_check({options})]")
             });
-            format!("release the pool or empty its cache before the test ends{stay}")
+            let text = format!("release the pool or empty its cache before the test ends{stay}");
+            return Some(text);
         }
         FindingKind::OverBudget => {
             let of_kind = report.findings.iter().filter(|it| it.kind == kind);
@@ -278,37 +277,34 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 let largest = of_limit.map(|budget| budget.reached).max()?;
                 Some(format!("{} = {}", limit.name(), literal(largest)))
             });
-            format!(
-                "allocate less, or raise the budget: #[gpu_leak_check({})]",
-                raised.collect::<Vec<_>>().join(", ")
-            )
+            let raised = raised.collect::<Vec<_>>().join(", ");
+            let text = "allocate less, or raise the budget";
+            return Some(format!("{text}: #[gpu_leak_check({raised})]"));
         }
         FindingKind::FirstUse => {
             let entry = function(report, kind).map_or_else(String::new, |function| {
                 let options = MeantToStay::allow(function);
                 format!(", or allow them: #[gpu_leak_check({options})]")
             });
-            format!(
+            return Some(format!(
                 "first use means resources that were created once and kept, such as a static or a library's workspace: \
                  they are reported, but are a failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To \
                  silence this, create them before the first check, in a function with \
                  #[gpu_leak_check::warmup]{entry}"
-            )
+            ));
         }
         FindingKind::Deferred if report.is_of_a_program() => {
             "this is reported, but is not a failure: the program can free the resource once it is no \
              longer needed. To fail on growth, run with --every"
-                .to_owned()
         }
         FindingKind::Deferred => {
             "a later run freed it: something, typically a static, holds it until the next run \
              replaces the value; this is reported, but is not a failure"
-                .to_owned()
         }
         // An allowed finding needs no advice.
         _ => return None,
     };
-    Some(text)
+    Some(text.to_owned())
 }
 
 fn breaks_a_context(report: &Report) -> bool {
