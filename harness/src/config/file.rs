@@ -207,13 +207,8 @@ impl File {
 }
 
 impl Allowed {
-    const KEYS: &[&str] = &[
-        "at",
-        "fn",
-        "file",
-        "lib",
-        "allocator",
-        "fingerprint",
+    /// The keys besides the [words of patterns](Pattern::words).
+    const CONDITIONS: &[&str] = &[
         "kind",
         "up_to",
         "up_to_count",

@@ -4,7 +4,7 @@
 use gpu_leak_check_options::nearest;
 use toml::de::{DeTable, DeValue};
 
-use super::{Allowed, Facts, GivenSettings};
+use super::{Allowed, Facts, GivenSettings, Pattern};
 
 /// A table of the file: its key, its header as written, and the keys in it.
 struct Section {
@@ -16,6 +16,7 @@ struct Section {
 }
 
 fn sections() -> [Section; 4] {
+    let allowed = [&Pattern::words(), Allowed::CONDITIONS].concat();
     let section = |key, header, repeats, keys: &[&'static str], except| Section {
         key,
         header,
@@ -26,7 +27,7 @@ fn sections() -> [Section; 4] {
         section("run", "[run]", false, GivenSettings::KEYS, ""),
         section("check", "[check]", false, Facts::KEYS, "test"),
         section("override", "[[override]]", true, Facts::KEYS, "every_test"),
-        section("allow", "[[allow]]", true, Allowed::KEYS, ""),
+        section("allow", "[[allow]]", true, &allowed, ""),
     ]
 }
 
