@@ -29,9 +29,9 @@ enum SinkState {
     Waiting(RunDirectory),
     /// The file exists. It is reopened for each line, because a program may close file descriptors
     /// that it did not open and then reuse their numbers.
-    Open { path: PathBuf },
+    Open(PathBuf),
     /// The file could not be written. This holds the error message until it has been reported.
-    GaveUp { why: Option<String> },
+    GaveUp(Option<String>),
 }
 
 static GLOBAL: OnceLock<Sink> = OnceLock::new();
@@ -101,7 +101,7 @@ impl Sink {
     /// Writes the newest snapshot, which replaces the previous one.
     pub fn snapshot(&self, snapshot: &ProcessSnapshot) {
         let mut state = self.state();
-        let SinkState::Open { path } = &*state else {
+        let SinkState::Open(path) = &*state else {
             return;
         };
         let newest = path.with_extension(SNAPSHOT);
@@ -137,17 +137,17 @@ impl Sink {
     /// Returns the path of the file, once it exists.
     pub fn path(&self) -> Option<PathBuf> {
         match &*self.state() {
-            SinkState::Open { path } => Some(path.clone()),
-            SinkState::Waiting(_) | SinkState::GaveUp { .. } => None,
+            SinkState::Open(path) => Some(path.clone()),
+            SinkState::Waiting(_) | SinkState::GaveUp(_) => None,
         }
     }
 
     /// Returns the reason why results are not saved, but only once; `None` while they are saved.
     pub fn note(&self) -> Option<String> {
         match &mut *self.state() {
-            SinkState::GaveUp { why } => why.take(),
-            SinkState::Open { path } if !path.exists() => Some(removed(path)),
-            SinkState::Waiting(_) | SinkState::Open { .. } => None,
+            SinkState::GaveUp(why) => why.take(),
+            SinkState::Open(path) if !path.exists() => Some(removed(path)),
+            SinkState::Waiting(_) | SinkState::Open(_) => None,
         }
     }
 
@@ -156,22 +156,20 @@ impl Sink {
         let mut state = self.state();
         if let SinkState::Waiting(directory) = &*state {
             *state = match open(directory) {
-                Ok(path) => SinkState::Open { path },
+                Ok(path) => SinkState::Open(path),
                 Err(error) => {
                     last_words(&directory.marker(), &error);
                     give_up(&directory.base.join(&directory.run), &error)
                 }
             };
         }
-        if let SinkState::Open { path } = &*state
+        if let SinkState::Open(path) = &*state
             && let Err(error) = append(path, record)
         {
             last_words(path, &error);
             *state = match error.kind() {
                 // The file has existed, so it must have been removed since then.
-                io::ErrorKind::NotFound => SinkState::GaveUp {
-                    why: Some(removed(path)),
-                },
+                io::ErrorKind::NotFound => SinkState::GaveUp(Some(removed(path))),
                 _ => give_up(path, &error),
             };
         }
@@ -270,13 +268,11 @@ fn last_words(path: &Path, error: &io::Error) {
 }
 
 fn give_up(path: &Path, error: &io::Error) -> SinkState {
-    SinkState::GaveUp {
-        why: Some(format!(
-            "results are not saved: cannot write {}: {error}; set GPU_LEAK_CHECK_OUTPUT to a \
-             writable directory",
-            path.display()
-        )),
-    }
+    SinkState::GaveUp(Some(format!(
+        "results are not saved: cannot write {}: {error}; set GPU_LEAK_CHECK_OUTPUT to a \
+         writable directory",
+        path.display()
+    )))
 }
 
 fn removed(path: &Path) -> String {
