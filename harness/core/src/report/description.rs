@@ -202,14 +202,11 @@ impl Consequence {
 }
 
 fn several(kind: Kind, count: u64) -> String {
+    let several = quantity(count, kind.noun());
     match kind {
-        kind if kind.is_handle() => quantity(count, kind.noun()),
-        Kind::Block => quantity(count, "allocation"),
-        kind => format!(
-            "{} of {} memory",
-            quantity(count, "allocation"),
-            kind.name()
-        ),
+        Kind::Block => several,
+        kind if kind.is_handle() => several,
+        kind => format!("{several} of {} memory", kind.name()),
     }
 }
 

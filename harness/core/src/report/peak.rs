@@ -185,14 +185,11 @@ impl Peak {
             self.layer,
             self.place
         );
+        let at_call = format!("{peak} was reached at call {}", count(self.call));
         match (self.call, self.calls) {
             (0, _) => format!("{peak} was reached before the first call"),
-            (call, 0) => format!("{peak} was reached at call {}", count(call)),
-            (call, of) => format!(
-                "{peak} was reached at call {} of {}",
-                count(call),
-                count(of)
-            ),
+            (_, 0) => at_call,
+            (_, of) => format!("{at_call} of {}", count(of)),
         }
     }
 }
