@@ -255,10 +255,7 @@ impl<'a> Groups<'a> {
                 let live = group.stacks.iter().filter_map(|it| live[at].get(it));
                 group.live[at] = live.sum();
             }
-            let site = names.site(group.key.stack, group.key.class.kind);
-            group.line = site
-                .user_frame()
-                .and_then(|frame| Some((frame.file.clone()?, frame.line?)));
+            group.line = names.site(group.key.stack, group.key.class.kind).line();
         }
         groups
     }

@@ -11,7 +11,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -27,9 +26,9 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
     let Some(device) = opened.iter().find(|it| it.resource == Some(Kind::Device)) else {
         return;
     };
-    let (place, line) = (device.place, line_of(device));
-    let lines: BTreeSet<_> = opened.iter().copied().map(line_of).collect();
-    let is_part = |it: &Found| is_leak(&it.finding) && lines.contains(&line_of(&it.finding));
+    let (place, line) = (device.place, device.site.line());
+    let lines: BTreeSet<_> = opened.iter().map(|it| it.site.line()).collect();
+    let is_part = |it: &Found| is_leak(&it.finding) && lines.contains(&it.finding.site.line());
     let is_cause = |it: &Found| is_leak(&it.finding) && it.finding.place == place && !is_part(it);
     let causes = (0..found.len()).filter(|at| is_cause(&found[*at]));
     let largest = causes.max_by_key(|at| (found[*at].finding.bytes, found[*at].finding.count));
@@ -109,18 +108,13 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
 /// this function, with its callers.
 fn library_call(finding: &Finding) -> Option<(&str, &[Frame])> {
     let (inner, outer) = finding.site.frames.split_at_checked(finding.site.user?)?;
-    let is_known = finding.kind == FindingKind::Leaked && line_of(finding).is_some();
+    let is_known = finding.kind == FindingKind::Leaked && finding.site.line().is_some();
     let mut of_libraries = inner.iter().rev().filter(|it| it.owner != Owner::Std);
     let called = match of_libraries.next() {
         Some(frame) => frame.function.as_deref(),
         None => finding.site.library.as_ref()?.function.as_deref(),
     };
     Some((called.filter(|_| is_known)?, outer))
-}
-
-fn line_of(finding: &Finding) -> Option<(Arc<str>, u32)> {
-    let frame = finding.site.user_frame()?;
-    Some((frame.file.clone()?, frame.line?))
 }
 
 /// Whether `finding` is a leak of something created through a library that counts references.

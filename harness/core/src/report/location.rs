@@ -1,6 +1,8 @@
 //! The names of frames in reports, and the frame that a report shows if a function only wraps a call
 //! to the driver.
 
+use std::sync::Arc;
+
 use super::function_path::{bare_name, segments, without_modules, without_paths_of_traits};
 use super::{Frame, Language, Owner, Site};
 use crate::escape;
@@ -18,6 +20,12 @@ impl Site {
     #[must_use]
     pub fn user_frame(&self) -> Option<&Frame> {
         self.frames.get(self.user?)
+    }
+
+    /// Returns the file and the number of the user's line, if both are known.
+    pub(crate) fn line(&self) -> Option<(Arc<str>, u32)> {
+        let frame = self.user_frame()?;
+        Some((frame.file.clone()?, frame.line?))
     }
 
     /// Returns a location such as `src/optim.rs:88` or, without line tables, the function or
