@@ -309,10 +309,7 @@ impl Roots {
                     self.add_frame(thread, Some(&name), addresses);
                     function = Some(name);
                 }
-                (Owner::Runtime, Some(name)) => {
-                    let name = name.clone();
-                    self.add_frame(thread, Some(&name), addresses);
-                }
+                (Owner::Runtime, Some(name)) => self.add_frame(thread, Some(name), addresses),
                 (Owner::Runtime, None) => waiting.push(addresses),
                 (Owner::All, _) => {
                     waiting.clear();
