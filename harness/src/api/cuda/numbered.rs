@@ -25,10 +25,12 @@ pub(super) fn created(key: Key, context: ContextUid) -> Key {
     Key::new(key.space, value)
 }
 
-/// Returns the key of an object that is destroyed while `context` is current. The object must be
-/// [numbered](is_numbered).
-pub(super) fn freed(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
-    let here = created(key, context);
+/// Returns the key of an object that is destroyed while `context` is current.
+pub(super) fn freed(ledger: &Ledger, key: Key, context: impl FnOnce() -> ContextUid) -> Key {
+    if !is_numbered(key) {
+        return key;
+    }
+    let here = created(key, context());
     if ledger.get(&here).is_some() {
         return here;
     }
@@ -42,7 +44,7 @@ pub(super) fn freed(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
 }
 
 /// Whether an object is identified by a number that is unique only within its context.
-pub(super) fn is_numbered(key: Key) -> bool {
+fn is_numbered(key: Key) -> bool {
     matches!(key.space, Space::Handle(Kind::Texture | Kind::Surface))
         && key.value() >> NUMBER_BITS == 0
 }

@@ -36,12 +36,8 @@ impl Intercepted<BegunFree> for Frees {
         // A primary context has no record, and its uses are not counted.
         let primary = listener.place_of_primary(self);
         begun.ticket = match self.share {
-            Share::Whole if numbered::is_numbered(key) => {
-                let key = numbered::freed(listener.ledger, key, listener.current().uid);
-                let caller = freeing_caller();
-                listener.report(Event::FreeBegan { key, caller })
-            }
             Share::Whole => {
+                let key = numbered::freed(listener.ledger, key, || listener.current().uid);
                 let caller = freeing_caller();
                 listener.report(Event::FreeBegan { key, caller })
             }
