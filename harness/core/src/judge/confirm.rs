@@ -25,12 +25,16 @@ pub(crate) const MAX_RUNS: usize = 3;
 /// Whether the second of two runs left something that neither run explains, so that a third must
 /// decide.
 pub(crate) fn is_undecided(groups: &[Group]) -> bool {
-    let histories = histories(groups);
-    histories.values().any(|history| {
-        // An allocation that replaces another one from the same line, and is no larger than it,
-        // will be kept only until it is replaced in turn.
-        history.new_in_second.exceeds(history.replaced)
-    })
+    let has_two_runs = groups.iter().all(|group| group.left.len() == 2);
+    has_two_runs
+        && histories(groups).values().any(|history| {
+            let new = history.groups.iter();
+            let new = new.map(|group| beyond_confirmed(group, 1));
+            // An allocation that replaces another one from the same line, and is no larger than it,
+            // will be kept only until it is replaced in turn.
+            let replaced = replaced(&history.groups);
+            new.fold(Amount::default(), Amount::plus).exceeds(replaced)
+        })
 }
 
 /// Returns the findings of the one, two or three runs that were made.
@@ -118,12 +122,9 @@ struct ClassHistory<'a> {
     left: Vec<Amount>,
     /// The amount that each run left beyond the amount confirmed by call site.
     residual: Vec<Amount>,
-    /// The amount that the second of two runs left beyond the amounts confirmed at its call sites.
-    new_in_second: Amount,
+
     /// Whether more was live after each run than after the one before.
     rises: bool,
-    /// The amount that the first run left and the second run replaced at the same line.
-    replaced: Amount,
 }
 
 impl ClassHistory<'_> {
@@ -175,10 +176,7 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
             .collect();
         let residual = history.left.iter().map(|left| left.minus(steady));
         history.residual = residual.collect();
-        history.new_in_second = match runs {
-            2 => sum(&|group| beyond_confirmed(group, 1)),
-            _ => Amount::default(),
-        };
+
         let unconfirmed = |group: &Group, run: usize| match is_confirmed(group) {
             true => Amount::default(),
             false => group.level[run],
@@ -187,7 +185,6 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
             .map(|run| sum(&|group| unconfirmed(group, run)))
             .collect();
         history.rises = gains_always(&levels);
-        history.replaced = replaced(&history.groups);
     }
     histories
 }
