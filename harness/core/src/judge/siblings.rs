@@ -139,21 +139,14 @@ fn companions<'a>(
         let mut places: BTreeMap<_, (Kind, u64, &FreedSite<'_>)> = BTreeMap::new();
         for one in by_function.get(&function).into_iter().flatten() {
             let all: Vec<_> = one.allocated.users_frames().collect();
-            let Some((created, outer)) = all
-                .len()
-                .checked_sub(callers.len() + 1)
-                .map(|place| (all[place], &all[place + 1..]))
-            else {
+            let Some(place) = all.len().checked_sub(callers.len() + 1) else {
                 continue;
             };
+            let (created, outer) = (all[place], &all[place + 1..]);
             let is_another = created.line != frame.line || Some(one.freed.kind) != finding.resource;
             let is_beside = self::function(created) == Some(function) && is_another;
-            if is_beside
-                && outer
-                    .iter()
-                    .map(|it| line(it))
-                    .eq(callers.iter().map(|it| line(it)))
-            {
+            let outer = outer.iter().map(|it| line(it));
+            if is_beside && outer.eq(callers.iter().map(|it| line(it))) {
                 let at = shown_up_to(&finding.site, &one.at).shown(test);
                 let key = (created.shown(), at, one.freed.kind.name());
                 let (_, count, _) = places.entry(key).or_insert((one.freed.kind, 0, one));
