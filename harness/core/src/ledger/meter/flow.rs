@@ -6,7 +6,7 @@ use std::mem;
 
 use rustc_hash::FxHashMap;
 
-use super::reading::{InTurn, Lifetime, MeterReading, SiteUsage};
+use super::{InTurn, Lifetime, MeterReading, SiteUsage};
 use crate::ledger::event::{Record, StackId, ThreadNumber};
 use crate::ledger::{Amount, Kind, Layer, Place};
 
