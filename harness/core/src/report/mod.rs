@@ -40,9 +40,11 @@ mod meant_to_stay;
 mod peak;
 mod site;
 mod status;
-mod timeline;
 
-pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
+pub use device::{
+    Course, DeviceTable, Figure, LoggedAllocation, Part, Point, PrimaryKept, Purpose, Row,
+    RunPurpose, Timeline, TimelineRun, WholeDevice,
+};
 pub use finding::{
     AllowedBy, Companion, Confirmation, Consequence, Ended, FailedFree, Finding, Passage,
     PassageKind, Sibling, When, verbs,
@@ -58,7 +60,6 @@ pub use meant_to_stay::MeantToStay;
 pub use peak::{Budget, GraphMemory, Limit, Peak, Reusable, Share};
 pub use site::{Frame, Language, Library, Owner, Site};
 pub use status::{CheckStatus, Code, FindingKind, Outcome, Reason};
-pub use timeline::{Course, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};
 
 /// Whether a field can be left out of a file, because a reader assumes this value if it is missing.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
