@@ -67,19 +67,7 @@ impl CheckStatus {
     /// Returns the effect of this status on a test unless the policy of the run says otherwise.
     #[must_use]
     pub const fn default_outcome(self) -> Outcome {
-        match self {
-            Self::Unexpected | Self::Aborted => Outcome::Fail,
-            Self::Inconclusive | Self::NotMeasured | Self::Clean => Outcome::Pass,
-            Self::Found(kind) => match kind {
-                FindingKind::Leaked
-                | FindingKind::FailedFree
-                | FindingKind::Retained
-                | FindingKind::Grew
-                | FindingKind::OverBudget => Outcome::Fail,
-                FindingKind::FirstUse | FindingKind::Deferred => Outcome::Warn,
-                FindingKind::Allowed => Outcome::Pass,
-            },
-        }
+        self.row().1
     }
 
     /// Whether this status fails a test unless `on_leak` says otherwise.
@@ -91,14 +79,7 @@ impl CheckStatus {
     /// Returns its name: `failed-free`, `not-measured`.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Found(kind) => kind.name(),
-            Self::Inconclusive => "inconclusive",
-            Self::NotMeasured => "not-measured",
-            Self::Unexpected => "unexpected",
-            Self::Aborted => "aborted",
-            Self::Clean => "clean",
-        }
+        self.row().0
     }
 
     /// Whether the check could not see everything that it should have seen.
@@ -107,17 +88,32 @@ impl CheckStatus {
         matches!(self, Self::Inconclusive | Self::NotMeasured)
     }
 
-    /// Returns the rank of this status: results that fail a test come first, then statuses of checks
-    /// without a result, then the rest.
+    /// Returns the name of this status, its outcome and its rank: results that fail a test come
+    /// first, then statuses of checks without a result, then the rest.
+    const fn row(self) -> (&'static str, Outcome, u8) {
+        match self {
+            Self::Unexpected => ("unexpected", Outcome::Fail, 0),
+            Self::Inconclusive => ("inconclusive", Outcome::Pass, 1),
+            Self::NotMeasured => ("not-measured", Outcome::Pass, 2),
+            Self::Aborted => ("aborted", Outcome::Fail, 3),
+            Self::Clean => ("clean", Outcome::Pass, 5),
+            Self::Found(kind) => match kind {
+                FindingKind::Leaked
+                | FindingKind::FailedFree
+                | FindingKind::Retained
+                | FindingKind::Grew
+                | FindingKind::OverBudget => (kind.name(), Outcome::Fail, 0),
+                FindingKind::FirstUse | FindingKind::Deferred => (kind.name(), Outcome::Warn, 4),
+                FindingKind::Allowed => (kind.name(), Outcome::Pass, 4),
+            },
+        }
+    }
+
+    /// Returns the rank of this status and, among findings, of their kind.
     fn rank(self) -> (u8, Option<FindingKind>) {
         match self {
-            Self::Unexpected => (0, None),
-            Self::Found(kind) if kind.is_failure() => (0, Some(kind)),
-            Self::Inconclusive => (1, None),
-            Self::NotMeasured => (2, None),
-            Self::Aborted => (3, None),
-            Self::Found(kind) => (4, Some(kind)),
-            Self::Clean => (5, None),
+            Self::Found(kind) => (self.row().2, Some(kind)),
+            _ => (self.row().2, None),
         }
     }
 }
