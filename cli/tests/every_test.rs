@@ -84,6 +84,13 @@ fn keeps_what_the_code_allows() {
 
 #[ignore = "planted"]
 #[test]
+fn leaks_after_what_the_code_allows() {
+    lookup_table(64);
+    Buffer::new(32).leak();
+}
+
+#[ignore = "planted"]
+#[test]
 fn hands_over_what_an_allocator_reports() {
     let _ = Buffer::new(64).into_raw();
 }
@@ -243,6 +250,14 @@ fn allowed_memory_and_memory_in_a_static_fail_nothing() {
         !reported.stdout.contains("second run did not"),
         "{reported:?}"
     );
+}
+
+#[test]
+fn a_leak_after_allowed_memory_is_found() {
+    let reported = runner(&["every_test::leaks_after_what_the_code_allows", "--ignored"]);
+    assert_eq!(reported.code, Some(101), "{reported:?}");
+    let leak = "FAILED: gpu leak: 1 allocation, 32 B on hooked:0";
+    assert!(reported.stdout.contains(leak), "{reported:?}");
 }
 
 #[test]

@@ -26,8 +26,8 @@ pub(crate) fn install() {
     gpu_leak_hooks::install(&HOOKS);
 }
 
-/// A token that belongs to no open scope.
-const NOTHING_BEGUN: u64 = 0;
+/// A number that is no thread's token.
+const NOTHING_BEGUN: u64 = u64::MAX;
 
 /// Begins the part of this thread's scope in which resources may stay for `reason`. Outside every
 /// check, in a process that is not judged as a whole, everything that is created belongs to the
