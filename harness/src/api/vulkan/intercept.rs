@@ -15,7 +15,7 @@
 use std::ffi::CStr;
 
 use super::call::{Bindings, Created, DestroyTarget, ObjectsCreated, ObjectsDestroyed, VulkanCall};
-use super::owners::{self, Owner};
+use super::owners::{self, Owner, Pool};
 use super::structures::{Chained, IMPORTS, OF_A_PLANE, ObjectName};
 use super::{labels, state};
 use crate::api::pointer::In;
@@ -62,6 +62,8 @@ struct BegunCall {
     tickets: Vec<Ticket>,
     /// The device that the call ends, or the instance and its devices.
     ending: Vec<Owner>,
+    /// The objects that the call takes from their pool.
+    children: Option<(Pool, Vec<u64>)>,
 }
 
 /// Reports that a call is about to be made, and fills `begun`.
@@ -80,10 +82,9 @@ unsafe fn began(ledger: &Ledger, call: &VulkanCall, begun: &mut BegunCall) {
             destroys,
         } if pool != 0 => {
             let uid = owners::get(device).uid;
-            for handle in owners::empty_pool((uid, pool)) {
-                let key = object_key(child_of(destroys), uid, handle);
-                begun.tickets.extend(free_began(ledger, key));
-            }
+            let of_pool = (child_of(destroys), uid, pool);
+            let children = owners::empty_pool(of_pool).into_iter().collect();
+            children_freed(ledger, of_pool, children, begun);
             if let Some(kind) = destroys {
                 let key = object_key(kind, uid, pool);
                 begun.tickets.extend(free_began(ledger, key));
@@ -125,6 +126,11 @@ unsafe fn ended(
     };
     for ticket in begun.tickets.drain(..) {
         ledger.apply(&free_ended(ticket, error));
+    }
+    if let Some((pool, children)) = begun.children.take()
+        && error != 0
+    {
+        owners::allocated_from(pool, children.into_iter());
     }
     match *call {
         // SAFETY: the caller upholds the contract.
@@ -249,7 +255,7 @@ unsafe fn creation_ended(ledger: &Ledger, create: &ObjectsCreated, result: VkRes
     // SAFETY: the driver has written `count` handles to the array.
     let handles = unsafe { made.read_all(count) }.filter(|handle| *handle != 0);
     if pool != 0 {
-        owners::allocated_from((owner.uid, pool), handles.clone());
+        owners::allocated_from((create.kind, owner.uid, pool), handles.clone());
     }
     for handle in handles {
         let key = object_key(create.kind, owner.uid, handle);
@@ -295,22 +301,31 @@ fn free_began(ledger: &Ledger, key: Key) -> Option<Ticket> {
 /// `destroy` is built from the parameters of a call that is about to be made.
 unsafe fn destruction_began(ledger: &Ledger, destroy: &ObjectsDestroyed, begun: &mut BegunCall) {
     let uid = owners::get(destroy.owner).uid;
-    let mut release = |handle| {
-        let key = object_key(destroy.kind, uid, handle);
-        begun.tickets.extend(free_began(ledger, key));
-    };
     match destroy.target {
         DestroyTarget::One(0) => {}
-        DestroyTarget::One(handle) => release(handle),
+        DestroyTarget::One(handle) => {
+            let key = object_key(destroy.kind, uid, handle);
+            begun.tickets.extend(free_began(ledger, key));
+        }
         DestroyTarget::OfPool(pool, count, handles) => {
             // SAFETY: as the caller promises, the driver is about to read the array.
             let handles = unsafe { handles.read_all(count) };
-            for handle in handles.filter(|handle| *handle != 0) {
-                owners::freed_from((uid, pool), handle);
-                release(handle);
-            }
+            let handles: Vec<u64> = handles.filter(|handle| *handle != 0).collect();
+            let pool = (destroy.kind, uid, pool);
+            owners::freed_from(pool, &handles);
+            children_freed(ledger, pool, handles, begun);
         }
     }
+}
+
+/// Reports that the call is about to free these objects of a pool.
+fn children_freed(ledger: &Ledger, pool: Pool, children: Vec<u64>, begun: &mut BegunCall) {
+    let (kind, device, _) = pool;
+    let keys = children.iter().map(|it| object_key(kind, device, *it));
+    begun
+        .tickets
+        .extend(keys.filter_map(|key| free_began(ledger, key)));
+    begun.children = Some((pool, children));
 }
 
 /// # Safety

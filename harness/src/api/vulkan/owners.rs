@@ -328,7 +328,9 @@ pub(super) fn ends(handle: u64) -> Vec<Owner> {
     known.owners.extract_if(.., ends).collect()
 }
 
-type Pool = (ContextUid, u64);
+/// The kind of the objects that are allocated from a pool, the pool's device, and its handle, which
+/// a pool of the other type may also have.
+pub(super) type Pool = (Kind, ContextUid, u64);
 
 static CHILDREN: Mutex<FxHashMap<Pool, FxHashSet<u64>>> =
     Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
@@ -339,10 +341,12 @@ pub(super) fn allocated_from(pool: Pool, handles: impl Iterator<Item = u64>) {
     locked(&CHILDREN).entry(pool).or_default().extend(handles);
 }
 
-/// Records that an object from a pool was freed.
-pub(super) fn freed_from(pool: Pool, handle: u64) {
+/// Records that objects from a pool are about to be freed.
+pub(super) fn freed_from(pool: Pool, handles: &[u64]) {
     if let Some(children) = locked(&CHILDREN).get_mut(&pool) {
-        children.remove(&handle);
+        for handle in handles {
+            children.remove(handle);
+        }
     }
 }
 
@@ -353,5 +357,5 @@ pub(super) fn empty_pool(pool: Pool) -> FxHashSet<u64> {
 
 /// Removes the pools of a device that has ended.
 pub(super) fn forget_pools_of(device: ContextUid) {
-    locked(&CHILDREN).retain(|(owner, _), _| *owner != device);
+    locked(&CHILDREN).retain(|(_, owner, _), _| *owner != device);
 }

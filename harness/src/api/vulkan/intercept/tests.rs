@@ -6,7 +6,7 @@ use crate::api::vulkan::call::{
     Bindings, Created, VulkanCall, creates, creates_by, destroys, frees,
 };
 use crate::api::vulkan::structures::{
-    AllocateMemory, Chained, CommandBuffers, DeviceGroup, IMPORTS,
+    AllocateMemory, Chained, CommandBuffers, DescriptorSets, DeviceGroup, IMPORTS,
 };
 use crate::ledger::{Kind, Ledger, Place};
 
@@ -93,34 +93,80 @@ fn destroying_null_changes_nothing() {
     assert_eq!(live(&ledger), []);
 }
 
-#[test]
-fn a_pool_takes_its_objects_with_it() {
+/// The handle of a command pool and of a descriptor pool. Handles are only unique among the objects
+/// of one type.
+const POOL: u64 = 5;
+
+/// Allocates objects of this kind from their pool.
+fn allocate(ledger: &Ledger, kind: Kind, handles: &[u64]) {
     let header = Chained {
-        structure: 40,
+        structure: 0,
         next: Pointer(ptr::null()),
     };
-    let asked = CommandBuffers {
+    let (pool, count) = (POOL, handles.len() as u32);
+    let sets = DescriptorSets {
         header,
-        pool: 5,
+        pool,
+        count,
+    };
+    let buffers = CommandBuffers {
+        header,
+        pool,
         level: 0,
-        count: 3,
+        count,
     };
-    let ledger = Ledger::new();
-    let pool = |destroys| VulkanCall::EmptiesPool {
+    let how = match kind {
+        Kind::DescriptorSet => Created::DescriptorSets(Pointer(&raw const sets)),
+        _ => Created::CommandBuffers(Pointer(&raw const buffers)),
+    };
+    call(ledger, creates_by(how, kind, DEVICE, out(handles)), 0);
+}
+
+/// Destroys the pool of this kind, or resets the descriptor pool.
+fn empties(destroys: Option<Kind>) -> VulkanCall {
+    VulkanCall::EmptiesPool {
         device: DEVICE,
-        pool: 5,
+        pool: POOL,
         destroys,
-    };
-    call(&ledger, creates(Kind::CommandPool, DEVICE, out(&[5])), 0);
-    let made = [21, 22, 23];
-    let how = Created::CommandBuffers(Pointer(&raw const asked));
-    let buffers = creates_by(how, Kind::CommandBuffer, DEVICE, out(&made));
-    call(&ledger, buffers, 0);
+    }
+}
+
+#[test]
+fn a_pool_takes_its_objects_with_it() {
+    let ledger = Ledger::new();
+    call(&ledger, creates(Kind::CommandPool, DEVICE, out(&[POOL])), 0);
+    allocate(&ledger, Kind::CommandBuffer, &[21, 22, 23]);
     assert_eq!(live(&ledger).len(), 4);
-    let freed = frees(Kind::CommandBuffer, DEVICE, 5, 2, out(&[0, 22]));
+    let freed = frees(Kind::CommandBuffer, DEVICE, POOL, 2, out(&[0, 22]));
     call(&ledger, freed, 0);
     assert_eq!(live(&ledger).len(), 3);
-    call(&ledger, pool(Some(Kind::CommandPool)), 0);
+    call(&ledger, empties(Some(Kind::CommandPool)), 0);
+    assert_eq!(live(&ledger), []);
+}
+
+#[test]
+fn pools_of_different_types_may_have_the_same_handle() {
+    let ledger = Ledger::new();
+    for kind in [Kind::CommandBuffer, Kind::DescriptorSet] {
+        allocate(&ledger, kind, &[21, 22]);
+    }
+    call(&ledger, empties(None), 0);
+    assert_eq!(live(&ledger), [21, 22].map(|it| (Kind::CommandBuffer, it)));
+    call(&ledger, empties(Some(Kind::CommandPool)), 0);
+    assert_eq!(live(&ledger), []);
+}
+
+#[test]
+fn objects_of_a_pool_end_with_it_after_a_call_that_failed_to_free_them() {
+    const REFUSED: VkResult = -1_000_011_001;
+    let ledger = Ledger::new();
+    allocate(&ledger, Kind::DescriptorSet, &[21, 22]);
+    let freed = frees(Kind::DescriptorSet, DEVICE, POOL, 1, out(&[22]));
+    for refused in [freed, empties(None)] {
+        call(&ledger, refused, REFUSED);
+        assert_eq!(live(&ledger).len(), 2);
+    }
+    call(&ledger, empties(Some(Kind::DescriptorPool)), 0);
     assert_eq!(live(&ledger), []);
 }
 
