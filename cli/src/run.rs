@@ -270,17 +270,21 @@ impl Run {
     }
 
     /// Removes the second record of an isolated test that ended its process: the test's own file
-    /// says that it began, and the parent process's file says how it ended.
+    /// says that it began, and the parent process's file says how it ended. Another attempt at the
+    /// test ended on its own.
     fn forget_duplicate_aborts(&mut self) {
-        let reported: Vec<_> = self
-            .reports()
-            .filter(|report| report.status == CheckStatus::Aborted)
-            .map(|report| (report.test.clone(), report.file.clone(), report.line))
-            .collect();
+        let reported = self.processes.iter().flat_map(|process| {
+            let reports = process.file.reports.iter();
+            let aborted = reports.filter(|report| report.status == CheckStatus::Aborted);
+            aborted.map(|it| (process.attempt(), it.test.clone(), it.file.clone(), it.line))
+        });
+        let reported: Vec<_> = reported.collect();
         for process in &mut self.processes {
+            let of_process = process.attempt();
             process.file.aborted.retain(|began| {
-                !reported.iter().any(|(test, file, line)| {
-                    (test, file, *line) == (&began.test, &began.file, began.line)
+                !reported.iter().any(|(attempt, test, file, line)| {
+                    (attempt, test, file, *line)
+                        == (&of_process, &began.test, &began.file, began.line)
                 })
             });
         }
@@ -433,10 +437,10 @@ fn binary(path: &Path, pid: Option<u32>) -> String {
 mod tests {
     use std::path::Path;
 
-    use gpu_leak_check::report::check_report::Report;
-    use gpu_leak_check::report::run_file::{Began, ProcessSnapshot, RunFile};
+    use gpu_leak_check::report::check_report::{CheckStatus, Report};
+    use gpu_leak_check::report::run_file::{Attempt, Began, Header, ProcessSnapshot, RunFile};
 
-    use super::{Run, binary};
+    use super::{Process, Run, binary};
 
     #[test]
     fn a_snapshot_of_a_killed_program_leaves_the_block_in_it_aborted() {
@@ -463,6 +467,43 @@ mod tests {
         assert_eq!(aborted, ["program: block"]);
         let reported: Vec<_> = run.reports().map(|report| &*report.test).collect();
         assert_eq!(reported, ["program"]);
+    }
+
+    /// The first attempt reports how the test ended, and the last one ends without a report.
+    #[test]
+    fn a_test_that_ends_its_process_in_each_attempt_is_aborted() {
+        let process = |number| {
+            let attempt = Attempt {
+                test: "optim ends".to_owned(),
+                run: "5f2c-aa".to_owned(),
+                number,
+                round: None,
+            };
+            let mut process = Process::default();
+            process.file.header = Some(Header {
+                attempt: Some(attempt),
+                ..Header::default()
+            });
+            process
+        };
+        let (mut first, mut last) = (process(1), process(2));
+        first.file.reports.push(Report {
+            test: "ends".to_owned(),
+            status: CheckStatus::Aborted,
+            ..Report::default()
+        });
+        last.file.aborted.push(Began {
+            test: "ends".to_owned(),
+            file: String::new(),
+            line: 0,
+        });
+        let mut run = Run {
+            processes: vec![first, last],
+            ..Run::default()
+        };
+        run.forget_duplicate_aborts();
+        run.set_earlier_attempts_aside();
+        assert_eq!(run.aborted().count(), 1);
     }
 
     #[test]
