@@ -314,21 +314,28 @@ impl Run {
 
 /// Returns one copy of each file: there may be several, such as two downloads of the same artifact,
 /// or one from before the process ended. Since a file only grows, the longest copy has all lines.
+/// Two copies of the harness in one process may have begun their files at the same moment.
 fn complete(found: Vec<(PathBuf, RunFile)>) -> Vec<(PathBuf, RunFile)> {
     let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+    let begins_with = |one: &RunFile, other: &RunFile| one.reports.starts_with(&other.reports);
     let mut copies: Vec<(PathBuf, RunFile)> = Vec::new();
-    let mut known = HashMap::new();
+    let mut known: HashMap<String, Vec<usize>> = HashMap::new();
     for (path, file) in found {
         // The text contains all fields, so two headers with the same text are equal.
         let header = file.header.as_ref().map(|header| format!("{header:?}"));
-        let at = match header {
-            Some(header) => *known.entry(header).or_insert(copies.len()),
-            None => copies.len(),
+        let same = known.entry(header.unwrap_or_else(|| path.display().to_string()));
+        let same = same.or_default();
+        let is_copy = |at: &usize| {
+            let (_, known) = &copies[*at];
+            begins_with(known, &file) || begins_with(&file, known)
         };
-        match copies.get_mut(at) {
-            Some(known) if length(&path) > length(&known.0) => *known = (path, file),
+        match same.iter().copied().find(is_copy) {
+            Some(at) if length(&path) > length(&copies[at].0) => copies[at] = (path, file),
             Some(_) => {}
-            None => copies.push((path, file)),
+            None => {
+                same.push(copies.len());
+                copies.push((path, file));
+            }
         }
     }
     copies
@@ -435,12 +442,12 @@ fn binary(path: &Path, pid: Option<u32>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use gpu_leak_check::report::check_report::{CheckStatus, Report};
     use gpu_leak_check::report::run_file::{Attempt, Began, Header, ProcessSnapshot, RunFile};
 
-    use super::{Process, Run, binary};
+    use super::{Process, Run, binary, complete};
 
     #[test]
     fn a_snapshot_of_a_killed_program_leaves_the_block_in_it_aborted() {
@@ -504,6 +511,25 @@ mod tests {
         run.forget_duplicate_aborts();
         run.set_earlier_attempts_aside();
         assert_eq!(run.aborted().count(), 1);
+    }
+
+    /// A program and its plugin may each contain the harness.
+    #[test]
+    fn two_files_that_a_process_began_at_one_moment_are_not_copies() {
+        let file = |tests: &[&str]| RunFile {
+            header: Some(Header::default()),
+            reports: (tests.iter())
+                .map(|test| Report {
+                    test: (*test).to_owned(),
+                    ..Report::default()
+                })
+                .collect(),
+            ..RunFile::default()
+        };
+        let found = [&["a", "b"][..], &["a"], &["c"]].map(|tests| (PathBuf::new(), file(tests)));
+        let kept = complete(found.into());
+        let kept: Vec<_> = kept.iter().map(|(_, file)| file.reports.len()).collect();
+        assert_eq!(kept, [2, 1]);
     }
 
     #[test]
