@@ -98,6 +98,23 @@ fn unbound_memory_is_found_if_every_run_leaves_some() {
     );
 }
 
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn leaks_a_buffer_whose_memory_is_freed() {
+    let (_, memory) = buffer(gpu(), 65_536);
+    // SAFETY: nothing uses the memory any more, although a buffer is still bound to it.
+    unsafe { gpu().device.free_memory(memory, None) };
+}
+
+#[test]
+fn a_leaked_buffer_has_no_bytes_if_its_memory_has_been_freed() {
+    found(
+        "memory::leaks_a_buffer_whose_memory_is_freed",
+        &[(Kind::Buffer, 1, 0)],
+    );
+}
+
 /// The empty block that an allocator keeps for the next request.
 static BLOCK: std::sync::OnceLock<vk::DeviceMemory> = std::sync::OnceLock::new();
 

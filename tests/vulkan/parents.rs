@@ -6,6 +6,7 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_vulkan_tests::{Gpu, gpu, is_present};
 
+use super::memory::buffer;
 use super::objects::{command_pool, compute, descriptor_pool, shared};
 use super::{WORKS, found, is_clean};
 
@@ -64,6 +65,23 @@ fn objects_freed_only_by_the_end_of_their_device_are_found_and_marked() {
     let ended = checked.report().findings[0].ended.as_ref();
     let ended = ended.map(|ended| ended.how.as_str());
     assert_eq!(ended, Some("not destroyed before its device was"));
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn leaves_a_buffer_without_its_memory_to_the_device() {
+    let gpu = Gpu::open().expect(WORKS);
+    let (_, memory) = buffer(&gpu, 65_536);
+    // SAFETY: nothing uses the memory any more, although a buffer is still bound to it.
+    unsafe { gpu.device.free_memory(memory, None) };
+    gpu.close();
+}
+
+#[test]
+fn an_object_that_ends_with_its_device_after_its_memory_has_no_bytes() {
+    let test = "parents::leaves_a_buffer_without_its_memory_to_the_device";
+    found(test, &[(Kind::Buffer, 1, 0)]);
 }
 
 #[gpu_leak_check]

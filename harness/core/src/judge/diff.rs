@@ -177,7 +177,7 @@ fn held_unseen(
     input: &CheckInput,
 ) -> Option<&'static Allocator> {
     // On Vulkan, a segment is a buffer.
-    let has_bytes = !class.kind.is_handle() || is_bound(record);
+    let has_bytes = !class.kind.is_handle() || record.is_bound();
     if class.layer != Layer::DRIVER || !has_bytes || input.facts.whole_program {
         return None;
     }
@@ -304,11 +304,6 @@ fn library_and_frames(
     (site.library.map(|library| library.name), frames)
 }
 
-/// Whether memory is bound to this object. Such an object has a size in bytes.
-fn is_bound(record: &Record) -> bool {
-    record.made.pool != 0 && matches!(record.made.kind, Kind::Buffer | Kind::Image)
-}
-
 /// Returns the memory to which an object is bound, as the memory's sequence numbers. The object is
 /// still live at the end of a run, or was destroyed together with its device.
 ///
@@ -318,7 +313,7 @@ fn is_bound(record: &Record) -> bool {
 fn bound_memory(run: &RunInput) -> FxHashSet<u64> {
     let live = run.live.iter().map(|live| &live.record);
     let ended = run.anomalies.iter().filter_map(Anomaly::ended);
-    let bound = live.chain(ended).filter(|record| is_bound(record));
+    let bound = live.chain(ended).filter(|record| record.is_bound());
     bound.map(|it| it.made.pool).collect()
 }
 

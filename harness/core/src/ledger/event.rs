@@ -266,6 +266,11 @@ impl Record {
     pub fn key(&self) -> Key {
         self.made.key
     }
+
+    /// Whether memory is bound to this object. Such an object has a size in bytes.
+    pub(crate) const fn is_bound(&self) -> bool {
+        self.made.pool != 0 && matches!(self.made.kind, Kind::Buffer | Kind::Image)
+    }
 }
 
 /// The return value of a driver call: 0 for success, otherwise a `CUresult`.

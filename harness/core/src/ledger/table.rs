@@ -7,10 +7,12 @@
 
 use std::array;
 
+use rustc_hash::FxHashSet;
+
 use crate::sync::atomic::Ordering;
 use crate::sync::{Lock, LockGuard};
 
-use super::event::{Caller, Creation, Key, Record, ScopeId, Ticket};
+use super::event::{Caller, Creation, Key, Record, ScopeId, Space, Ticket};
 use super::figures::{Figures, Padded};
 use super::kind::Kind;
 use super::shard::{
@@ -120,6 +122,8 @@ impl Table {
             taken.extend(keys.iter().filter_map(|key| shard.take(&self.figures, key)));
         }
         taken.sort_by_key(|record| record.sequence);
+        let memory = memory_among(taken.iter());
+        unbind_from_freed(&mut taken, &memory);
         taken
     }
 
@@ -228,11 +232,29 @@ impl Table {
 
     /// Returns copies of the records for which `wanted` holds, in no particular order.
     pub(super) fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
-        let mut found: Vec<Record> = Vec::new();
-        for shard in &self.lock_all() {
-            found.extend(shard.records().filter(|record| wanted(record)));
+        let all = self.lock_all();
+        let records = || all.iter().flat_map(|shard| shard.records());
+        let mut found: Vec<Record> = records().filter(|it| wanted(it)).copied().collect();
+        if found.iter().any(Record::is_bound) {
+            unbind_from_freed(&mut found, &memory_among(records()));
         }
         found
+    }
+}
+
+/// Returns the sequence numbers of the memory to which objects can be bound.
+fn memory_among<'a>(records: impl Iterator<Item = &'a Record>) -> FxHashSet<u64> {
+    let is_memory = |it: &&Record| matches!(it.made.key.space, Space::Object { kind, .. } if kind == Kind::Memory);
+    records.filter(is_memory).map(|it| it.sequence).collect()
+}
+
+/// Removes the bytes of objects whose memory is not among `live`, because it was freed before the
+/// objects.
+fn unbind_from_freed(records: &mut [Record], live: &FxHashSet<u64>) {
+    for record in records.iter_mut().filter(|it| it.is_bound()) {
+        if !live.contains(&record.made.pool) {
+            (record.made.pool, record.made.bytes) = (0, 0);
+        }
     }
 }
 
