@@ -115,6 +115,21 @@ fn a_leaked_buffer_has_no_bytes_if_its_memory_has_been_freed() {
     );
 }
 
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn hands_over_a_buffer() {
+    use ash::vk::Handle;
+    let (buffer, memory) = buffer(gpu(), 65_536);
+    gpu_leak_check::hand_over(buffer.as_raw());
+    gpu_leak_check::hand_over(memory.as_raw());
+}
+
+#[test]
+fn an_object_can_be_handed_over() {
+    is_clean("memory::hands_over_a_buffer");
+}
+
 /// The empty block that an allocator keeps for the next request.
 static BLOCK: std::sync::OnceLock<vk::DeviceMemory> = std::sync::OnceLock::new();
 

@@ -188,8 +188,8 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
 /// stream, an event or another object. If an allocator's block begins at the start of its segment,
 /// the call applies to the block. For virtual memory, it applies to the mapping that begins there
 /// and its physical memory, and also to the address range if the range begins there. The call has
-/// no effect for an unknown address, for a number that is the handle of two kinds of objects, and
-/// for an address that a [`PlacedSource`] uses at two places.
+/// no effect for an unknown address, for a number that is the handle of two objects, and for an
+/// address that a [`PlacedSource`] uses at two places.
 ///
 /// ```
 /// struct Buffer(u64);

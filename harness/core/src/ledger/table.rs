@@ -223,6 +223,15 @@ impl Table {
         self.lock(key).get(key).copied()
     }
 
+    /// Returns the keys of the live objects with this handle, of every kind and context.
+    pub(super) fn objects_at(&self, handle: u64) -> Vec<Key> {
+        let is_it = |key: &Key| {
+            key.value() == handle && matches!(key.space, Space::Handle(_) | Space::Object { .. })
+        };
+        let shard = self.lock(&Key::new(Space::DevicePointer, handle));
+        shard.records().map(Record::key).filter(is_it).collect()
+    }
+
     /// Returns a copy of the newest of the live records under `key`, of which there may be several.
     fn newest(&self, key: &Key) -> Option<Record> {
         let shard = self.lock(key);

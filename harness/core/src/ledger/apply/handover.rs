@@ -67,9 +67,9 @@ impl Ledger {
         keys
     }
 
-    /// Returns the object with this handle, unless objects of several kinds have it.
+    /// Returns the object with this handle, unless several objects have it.
     fn handle_at(&self, handle: u64) -> Option<Key> {
-        let keys = Kind::ALL.map(|kind| Key::new(Space::Handle(kind), handle));
+        let keys = self.table.objects_at(handle);
         let named = self.shared().physical.named(handle);
         self.only(keys.into_iter().chain(named))
     }
