@@ -128,6 +128,11 @@ pub(super) static PARTLY: Sum = Sum::new("partly", "partly:0", false);
 gpu_leak_check::probe!(&PARTLY);
 static PARTLY_REPORTED: Source = Source::new("partly", OWN_SOURCES);
 
+/// Two pools of one allocator, each with a probe of its own.
+pub(super) static TWINS: [Sum; 2] = [const { Sum::new("twin", "twin:0", false) }; 2];
+gpu_leak_check::probe!(&TWINS[0]);
+gpu_leak_check::probe!(&TWINS[1]);
+
 /// Allocates a block of [`PARTLY`] that is reported, and never frees it.
 pub(super) fn lose_reported(bytes: u64) -> u64 {
     let address = fresh(bytes);

@@ -5,7 +5,9 @@ use gpu_leak_check::{
     Check, Place, gpu_leak_check, hand_over, max_memory_allocated, memory_allocated,
 };
 
-use super::allocators::{Block, PARTLY, SILENT, borrow_reported, lose_reported, take_rounded};
+use super::allocators::{
+    Block, PARTLY, SILENT, TWINS, borrow_reported, lose_reported, take_rounded,
+};
 use super::{GIB, assert_leaked, assert_verdict, bytes, report, run, run_suite};
 
 #[gpu_leak_check]
@@ -103,6 +105,32 @@ fn a_sum_is_judged_if_nobody_else_ran() {
         checked.output()
     );
     run("sums::borrows_a_sum").assert_clean();
+}
+
+#[ignore = "leaks on purpose"]
+#[test]
+fn loses_a_sum_of_one_pool_of_two() {
+    TWINS[1].take(GIB);
+    Check::new("loses").run(|| TWINS[0].take(64));
+}
+
+#[ignore = "run in a process of its own"]
+#[test]
+fn uses_one_pool_of_two() {
+    TWINS[0].take(64);
+    TWINS[1].take(GIB);
+    Check::new("borrows").run(|| {
+        drop(Block::new(1));
+        TWINS[1].take(64);
+        TWINS[1].give_back(64);
+    });
+}
+
+#[test]
+fn the_sums_of_two_probes_of_one_allocator_are_one_sum() {
+    let checked = run("sums::loses_a_sum_of_one_pool_of_two");
+    assert_leaked(&checked, "loses", 64);
+    run("sums::uses_one_pool_of_two").assert_clean();
 }
 
 #[gpu_leak_check]

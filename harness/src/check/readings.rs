@@ -1,5 +1,6 @@
 //! Reads, empties and synchronises everything that can hold GPU memory.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::judge::{ContextError, LayerName, LayerUsage, SegmentMap, Usage, round
 use crate::ledger::{self, Layer, Place, Record, ScopeId, Snapshot, UsageKey};
 use crate::probe::{self, Probe};
 use crate::sync::{Mutex, locked};
+use crate::units::total;
 
 /// Waits for the work that `scope` may have on the devices. Returns the error of the first broken
 /// context, if there is one.
@@ -33,12 +35,35 @@ pub(crate) fn empty_caches() {
     }
 }
 
-/// Returns the allocators with a probe, each with every place where it has memory.
+/// Returns the probes, each with every place where its allocator has memory.
 fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
     probe::all().into_iter().flat_map(|probe| {
-        let places = probe.places().into_iter();
-        places.map(move |place| (probe, place))
+        let places: BTreeSet<Place> = probe.places().into_iter().collect();
+        places.into_iter().map(move |place| (probe, place))
     })
+}
+
+/// An allocator with a probe, at a place where it has memory.
+struct ProbedLayer {
+    layer: Layer,
+    place: Place,
+    /// Its probes: each of its pools may have one.
+    probes: Vec<&'static dyn Probe>,
+}
+
+fn probed_layers() -> impl Iterator<Item = ProbedLayer> {
+    let mut layers: BTreeMap<(Layer, Place), Vec<&'static dyn Probe>> = BTreeMap::new();
+    for (probe, place) in probes() {
+        let layer = Layer::allocator(probe.name());
+        layers.entry((layer, place)).or_default().push(probe);
+    }
+    layers
+        .into_iter()
+        .map(|((layer, place), probes)| ProbedLayer {
+            layer,
+            place,
+            probes,
+        })
 }
 
 /// All usage before the body of a run, and the number of the ledger's next event when it was read.
@@ -53,9 +78,9 @@ pub(crate) struct Baseline {
 /// baseline of the run, if the run is over.
 pub(crate) fn read(snapshot: &Snapshot, beside_others: bool, baseline: Option<&Baseline>) -> Usage {
     let mut usage = of_counters(snapshot, &probed());
-    let layers = probes().map(|(probe, place)| match beside_others {
-        true => layer_in_motion(probe, place, baseline),
-        false => layer(probe, place, baseline),
+    let layers = probed_layers().map(|probed| match beside_others {
+        true => layer_in_motion(&probed, baseline),
+        false => layer(&probed, baseline),
     });
     usage.layers.extend(layers);
     // If the driver's calls are not intercepted, it is unknown which contexts have to be
@@ -92,9 +117,7 @@ pub(crate) fn of_counters(snapshot: &Snapshot, probed: &[String]) -> Usage {
 /// Reads the current usage of the allocators with a probe, without calling the driver.
 pub(crate) fn read_probed() -> Usage {
     Usage {
-        layers: probes()
-            .map(|(probe, place)| layer(probe, place, None))
-            .collect(),
+        layers: probed_layers().map(|it| layer(&it, None)).collect(),
         ..Usage::default()
     }
 }
@@ -109,8 +132,8 @@ const READINGS: usize = 16;
 /// out, and are reported as freed before they can be handed out again. So the sum may be too large
 /// for a moment, but is never too small. Of several readings, the one with the least unreported
 /// memory is closest to the truth, and the differences between readings show how much is in motion.
-fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Baseline>) -> LayerUsage {
-    let mut least = layer(probe, place, baseline);
+fn layer_in_motion(probed: &ProbedLayer, baseline: Option<&Baseline>) -> LayerUsage {
+    let mut least = layer(probed, baseline);
     let expected = unreported_at(baseline, &least);
     let mut most_unreported = least.unreported();
     for reading in 1..2 * READINGS {
@@ -121,7 +144,7 @@ fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Baseline>)
             true => thread::yield_now(),
             false => thread::sleep(Duration::from_millis(1)),
         }
-        let now = layer(probe, place, baseline);
+        let now = layer(probed, baseline);
         most_unreported = most_unreported.max(now.unreported());
         if now.unexplained() < least.unexplained() {
             least = now;
@@ -137,11 +160,14 @@ fn unreported_at(baseline: Option<&Baseline>, usage: &LayerUsage) -> u64 {
     was.map_or(0, LayerUsage::unreported)
 }
 
-fn layer(probe: &dyn Probe, place: Place, baseline: Option<&Baseline>) -> LayerUsage {
-    let layer = Layer::allocator(probe.name());
+fn layer(probed: &ProbedLayer, baseline: Option<&Baseline>) -> LayerUsage {
+    let ProbedLayer { layer, place, .. } = *probed;
+    let sum = |figure: fn(&dyn Probe, Place) -> u64| {
+        total(probed.probes.iter().map(|probe| figure(*probe, place)))
+    };
     let counted = || ledger::live().bytes(layer, place);
     let before = counted();
-    let allocated = probe.allocated(place);
+    let allocated = sum(|probe, place| probe.allocated(place));
     let mut counted = counted();
     // Blocks that were reported as freed in the meantime may already be missing from the sum.
     counted.live = counted.live.min(before.live);
@@ -151,7 +177,7 @@ fn layer(probe: &dyn Probe, place: Place, baseline: Option<&Baseline>) -> LayerU
         // The peak of the reported blocks may be lower, because the probe counts what the allocator
         // adds to them.
         peak: counted.map(|counted| counted.peak.max(allocated)),
-        reserved: Some(probe.reserved(place)),
+        reserved: Some(sum(|probe, place| probe.reserved(place))),
         reported: counted.map(|counted| counted.live),
         ..LayerUsage::new(LayerName::Probe(layer), place)
     };
