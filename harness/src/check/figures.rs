@@ -112,7 +112,7 @@ pub fn memory_summary() -> String {
 /// Reads all figures.
 fn current_usage() -> Usage {
     let snapshot = ledger::live().snapshot(ScopeId::NONE);
-    readings::read(&snapshot, false, None)
+    readings::read(&snapshot, false, false, None)
 }
 
 fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {

@@ -23,15 +23,11 @@ pub(crate) fn synchronise(scope: ScopeId) -> Option<ContextError> {
     broken.into_iter().next()
 }
 
-/// Frees unused cached memory. The innermost cache comes first, because an allocator's segments may
-/// come from one of the driver's pools.
+/// Frees the unused memory that allocators with a probe have cached.
 pub(crate) fn empty_caches() {
     note_reserves();
     for (probe, place) in probes() {
         probe.empty_cache(place);
-    }
-    if cuda::is_intercepted() {
-        pools::empty();
     }
 }
 
@@ -75,8 +71,15 @@ pub(crate) struct Baseline {
 
 /// Returns all figures: those in a snapshot of the ledger, and readings of everything else.
 /// `beside_others` says whether other checks may be active in this process; `baseline` is the
-/// baseline of the run, if the run is over.
-pub(crate) fn read(snapshot: &Snapshot, beside_others: bool, baseline: Option<&Baseline>) -> Usage {
+/// baseline of the run, if the run is over. With `empties`, the driver's pools first release their
+/// unused memory. This comes after [`empty_caches`], because an allocator's segments may come from
+/// one of these pools.
+pub(crate) fn read(
+    snapshot: &Snapshot,
+    beside_others: bool,
+    empties: bool,
+    baseline: Option<&Baseline>,
+) -> Usage {
     let mut usage = of_counters(snapshot, &probed());
     let layers = probed_layers().map(|probed| match beside_others {
         true => layer_in_motion(&probed, baseline),
@@ -86,7 +89,7 @@ pub(crate) fn read(snapshot: &Snapshot, beside_others: bool, baseline: Option<&B
     // If the driver's calls are not intercepted, it is unknown which contexts have to be
     // synchronised, and the reserve of a pool that is not synchronised means nothing.
     if cuda::is_intercepted() {
-        usage.layers.extend(pools::readings());
+        usage.layers.extend(pools::readings(empties));
         usage.whole_devices = memory::readings();
     }
     usage

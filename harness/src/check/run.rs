@@ -120,14 +120,11 @@ impl Run {
         let was_capturing = captures::active();
         if outer.is_none() {
             readings::empty_caches();
-            if !turn.met_another() {
-                ledger.restart_peaks();
-            }
         }
         let others = ProcessAtBegin::now(turn, earlier);
-        let snapshot = ledger.snapshot(ScopeId::NONE);
+        let (watch, snapshot) = ledger.watch(outer.is_none() && !turn.met_another());
         let at = ledger.now();
-        let usage = readings::read(&snapshot, !others.is_alone(), None);
+        let usage = readings::read(&snapshot, !others.is_alone(), outer.is_none(), None);
         let baseline = Baseline { usage, at };
         let was_capturing = was_capturing || captures::active();
         let segments = readings::segments();
@@ -167,7 +164,7 @@ impl Run {
                 baseline,
                 segments,
                 broken_before,
-                watch: ledger.watch(),
+                watch,
                 log: peaks.then(|| PeakLog::begin(open.scope())),
                 reserves,
                 open,
@@ -191,10 +188,10 @@ impl Run {
         let start = Instant::now();
         let mut was_read_again = false;
         loop {
-            let mut input = self.look(&body, turn, end);
+            let (mut input, lineage) = self.look(&body, turn, end);
             let pause = if !is_anything_left(&input, is_cudas_own) {
                 None
-            } else if self.could_still_free() && start.elapsed() < policy.settle {
+            } else if could_still_free(&lineage) && start.elapsed() < policy.settle {
                 Some(Duration::from_millis(1))
             } else if was_read_again {
                 None
@@ -205,7 +202,7 @@ impl Run {
             match pause {
                 Some(pause) => thread::sleep(pause),
                 None => {
-                    self.complete(&mut input, &body);
+                    self.complete(&mut input, &lineage, &body);
                     input.freed_earlier = self.open.close();
                     return input;
                 }
@@ -230,24 +227,19 @@ impl Run {
         })
     }
 
-    /// Whether a free is in flight or a thread of the run is still alive.
-    fn could_still_free(&self) -> bool {
-        ledger::live().frees_in_flight() || Lineage::of(self.scope()).live_threads() != 0
-    }
-
     /// Waits for the devices, empties the caches, and reads everything.
-    fn look(&self, body: &BodyEnd, turn: &Turn<'_>, end: &Ended) -> RunInput {
+    fn look(&self, body: &BodyEnd, turn: &Turn<'_>, end: &Ended) -> (RunInput, Lineage) {
         let broken = readings::synchronise(self.scope());
         if broken.is_none() {
             readings::empty_caches();
         }
         let others = self.others.until_now(turn);
-        let input = self.read(body, others, broken, end);
+        let read = self.read(body, others, broken, end);
         let others_by_now = self.others.until_now(turn);
         // If threads appeared during the reading, the sums and records include their activity, so
         // the reading is repeated.
         match others_by_now.may_have_moved_sums() == others.may_have_moved_sums() {
-            true => input,
+            true => read,
             false => self.read(body, others_by_now, broken, end),
         }
     }
@@ -259,11 +251,12 @@ impl Run {
         others: Others,
         broken: Option<ContextError>,
         end: &Ended,
-    ) -> RunInput {
+    ) -> (RunInput, Lineage) {
         let ledger = ledger::live();
         let snapshot = ledger.snapshot(self.scope());
         let beside_others = others.may_have_moved_sums();
-        let usage = readings::read(&snapshot, beside_others, Some(&self.baseline));
+        let (empties, baseline) = (broken.is_none(), Some(&self.baseline));
+        let usage = readings::read(&snapshot, beside_others, empties, baseline);
         let lineage = Lineage::of(self.scope());
         let mut input = RunInput {
             began: self.began.at,
@@ -294,7 +287,7 @@ impl Run {
             of_run.collect_overwritten(self.since.at, self.since.mark, &mut input);
             of_run.collect_anomalies(self.began.mark, &mut input);
         }
-        input
+        (input, lineage)
     }
 
     /// Whether any record, live or not, may concern this run. If not, the run is clean, and nothing
@@ -313,9 +306,8 @@ impl Run {
     }
 
     /// Adds what is read only once, when there is nothing left to wait for.
-    fn complete(&self, input: &mut RunInput, body: &BodyEnd) {
+    fn complete(&self, input: &mut RunInput, lineage: &Lineage, body: &BodyEnd) {
         let ledger = ledger::live();
-        let lineage = Lineage::of(self.scope());
         let stacks: FxHashSet<StackId> = input
             .live
             .iter()
@@ -342,6 +334,11 @@ impl Run {
         input.timeline = timeline::of_run(input, &body.reserved, over, curves);
         (input.peaks, input.graphs) = self.log.as_ref().map(PeakLog::read).unwrap_or_default();
     }
+}
+
+/// Whether a free is in flight or a thread of the run is still alive.
+fn could_still_free(lineage: &Lineage) -> bool {
+    ledger::live().frees_in_flight() || lineage.live_threads() != 0
 }
 
 /// Whether one of CUDA's own libraries made the call with this backtrace.

@@ -25,117 +25,99 @@ const USED: c_int = 7;
 /// `CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT`, `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`
 const OF_GRAPHS: [c_int; 2] = [0, 2];
 
-struct LivePool {
-    place: Place,
-    name: PoolName,
-    /// The pool's handle or, for graph memory, the number of the device.
-    handle: u64,
-}
-
-/// Returns the usage of the pools of every device in use.
-pub(crate) fn readings() -> Vec<LayerUsage> {
-    read_all(RESERVED)
+/// Returns the usage of the pools of every device in use. With `empties`, each pool first releases
+/// its unused memory, unless a stream capture is in progress, which that could break.
+///
+/// Memory counts as used until the host has observed that its asynchronous free is complete, so
+/// [synchronise](super::synchronise::contexts) first.
+pub(crate) fn readings(empties: bool) -> Vec<LayerUsage> {
+    read_all(RESERVED, empties && !captures::active())
 }
 
 /// Like [`readings`], except that for each stream-ordered pool, the result contains the peak of its
 /// reserved bytes since the last call to [`restart_most_reserved`] instead of the current value.
 pub(crate) fn most_reserved() -> Vec<LayerUsage> {
-    read_all(MAX_RESERVED)
+    read_all(MAX_RESERVED, false)
 }
 
 /// Resets the peaks that [`most_reserved`] returns.
 pub(crate) fn restart_most_reserved() {
-    with_pools(|driver, pools| {
-        for pool in pools.iter().filter(|pool| pool.name != PoolName::Graph) {
+    with_pools(|driver, _, name, pool| {
+        if name != PoolName::Graph {
             // If this fails, the pool keeps its old peak, so the result is too large but never too
             // small.
             // SAFETY: `with_pools` keeps the pool live.
-            let _ = unsafe { driver.reset_pool_attribute(pool.handle, MAX_RESERVED) };
+            let _ = unsafe { driver.reset_pool_attribute(pool, MAX_RESERVED) };
         }
     });
 }
 
-fn read_all(reserved: c_int) -> Vec<LayerUsage> {
-    let read = with_pools(|driver, pools| {
-        let read = pools.iter().filter_map(|pool| {
-            let [allocated, reserved] = match pool.name {
-                PoolName::Graph => {
-                    OF_GRAPHS.map(|it| driver.graph_attribute(pool.handle as c_int, it))
-                }
+fn read_all(reserved: c_int, empties: bool) -> Vec<LayerUsage> {
+    let mut readings = Vec::new();
+    with_pools(|driver, place, name, pool| {
+        let is_graph = name == PoolName::Graph;
+        let read = || match is_graph {
+            true => OF_GRAPHS.map(|it| driver.graph_attribute(pool as c_int, it)),
+            // SAFETY: `with_pools` keeps the pool live.
+            false => [USED, reserved].map(|it| unsafe { driver.pool_attribute(pool, it) }),
+        };
+        let mut figures = read();
+        // A pool that holds nothing has nothing to release.
+        if empties && figures[1] != Ok(0) {
+            // A pool that cannot be emptied shows up in the second reading.
+            let _ = match is_graph {
+                true => driver.trim_graphs(pool as c_int),
                 // SAFETY: `with_pools` keeps the pool live.
-                _ => [USED, reserved].map(|it| unsafe { driver.pool_attribute(pool.handle, it) }),
+                false => unsafe { driver.trim_pool(pool, 0) },
             };
-            Some(LayerUsage {
+            figures = read();
+        }
+        if let [Ok(allocated), Ok(reserved)] = figures {
+            readings.push(LayerUsage {
                 // An asynchronous free takes effect only when its stream reaches it.
-                allocated: allocated.ok()?,
-                reserved: Some(reserved.ok()?),
-                ..LayerUsage::new(LayerName::Pool(pool.name), pool.place)
-            })
-        });
-        read.collect()
-    });
-    read.unwrap_or_default()
-}
-
-/// Releases the unused memory of the pools of every device in use. If a stream capture is in
-/// progress, releases nothing and returns false, because releasing memory could break the capture.
-///
-/// Memory counts as used until the host has observed that its asynchronous free is complete, so
-/// [synchronise](super::synchronise::contexts) first.
-pub(crate) fn empty() -> bool {
-    if captures::active() {
-        return false;
-    }
-    // A pool that cannot be trimmed shows up in the next reading.
-    with_pools(|driver, pools| {
-        for pool in pools {
-            let _ = match pool.name {
-                PoolName::Graph => driver.trim_graphs(pool.handle as c_int),
-                // SAFETY: `with_pools` keeps the pool live.
-                _ => unsafe { driver.trim_pool(pool.handle, 0) },
-            };
+                allocated,
+                reserved: Some(reserved),
+                ..LayerUsage::new(LayerName::Pool(name), place)
+            });
         }
     });
-    true
+    readings
 }
 
-/// Calls `body` with all known pools and with the graph memory of the devices in use, all of which
-/// stay live during the call. Returns `None` if the driver cannot be called.
-fn with_pools<T>(body: impl FnOnce(&Driver, &[LivePool]) -> T) -> Option<T> {
+/// Calls `each` with the place, the name and the handle of every known pool and of the graph memory
+/// of every device in use. The handle of graph memory is the number of its device. The pools stay
+/// live during the call. Does nothing if the driver cannot be called.
+fn with_pools(mut each: impl FnMut(&Driver, Place, PoolName, u64)) {
     let _quiet = quiet();
-    let driver = driver::get()?;
-    let _readings = (CONTEXT_EXCLUSION.read()?, POOL_EXCLUSION.read()?);
-    let devices = devices_in_use();
-    let explicit = explicit_pools();
-    let of_device = |device, name, handle| LivePool {
-        place: Place::cuda(device),
-        name,
-        handle,
+    // In a forked child, the driver may not be called, and the locks may be held for ever.
+    let Some(driver) = driver::get() else {
+        return;
     };
-    let mut pools = Vec::new();
+    let (Some(_contexts), Some(_pools)) = (CONTEXT_EXCLUSION.read(), POOL_EXCLUSION.read()) else {
+        return;
+    };
+    let devices = devices_in_use();
+    let explicit = ledger::live().pools();
     for &device in &devices {
         // A device that does not support stream-ordered allocation has no pool.
         if let Ok(default) = driver.default_pool(device_handle(device)) {
-            let current = driver.current_pool(device_handle(device)).ok();
-            let is_explicit = |pool: u64| explicit.iter().any(|it| it.handle == pool);
-            let current = current.filter(|pool| *pool != default && !is_explicit(*pool));
-            pools.push(of_device(device, PoolName::Default, default));
-            pools.extend(current.map(|pool| of_device(device, PoolName::Other(pool), pool)));
+            each(driver, Place::cuda(device), PoolName::Default, default);
+            let is_known = |pool: u64| {
+                let mut explicit = explicit.iter();
+                pool == default || explicit.any(|it| it.made.key.value() == pool)
+            };
+            if let Ok(pool) = driver.current_pool(device_handle(device))
+                && !is_known(pool)
+            {
+                each(driver, Place::cuda(device), PoolName::Other(pool), pool);
+            }
         }
     }
-    pools.extend(explicit);
-    let graphs = |&device| of_device(device, PoolName::Graph, device as u64);
-    pools.extend(devices.iter().map(graphs));
-    Some(body(driver, &pools))
-}
-
-/// Returns the pools that the program has created and not destroyed.
-fn explicit_pools() -> Vec<LivePool> {
-    let pools = ledger::live().pools().into_iter();
-    let pool = pools.map(|record| LivePool {
-        place: record.made.place,
-        name: PoolName::Other(record.made.key.value()),
-        handle: record.made.key.value(),
-    });
-    pool.collect()
+    for pool in &explicit {
+        let handle = pool.made.key.value();
+        each(driver, pool.made.place, PoolName::Other(handle), handle);
+    }
+    for &device in &devices {
+        each(driver, Place::cuda(device), PoolName::Graph, device as u64);
+    }
 }

@@ -39,9 +39,8 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
         let Some(_contexts) = CONTEXT_EXCLUSION.read() else {
             break;
         };
-        let is_same = |it: &ContextEntry| it.uid == context.uid;
         // A primary context without a handle has not been used by the program itself.
-        if context.handle == 0 || !ledger::live().contexts.all().iter().any(is_same) {
+        if context.handle == 0 || !ledger::live().contexts.is_live(context.uid) {
             continue;
         }
         let wait = || {

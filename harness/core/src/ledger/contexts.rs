@@ -77,6 +77,10 @@ impl ContextTable {
             .map_or(Place::UNKNOWN, |entry| entry.place)
     }
 
+    pub fn is_live(&self, uid: ContextUid) -> bool {
+        lock_quietly(&self.known).live.contains_key(&uid)
+    }
+
     pub fn all(&self) -> Vec<ContextEntry> {
         lock_quietly(&self.known).live.values().copied().collect()
     }

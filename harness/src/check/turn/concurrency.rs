@@ -237,8 +237,8 @@ impl ProcessAtBegin {
             if is_starting {
                 all_started = Instant::now();
             }
-            let is_over = begin.elapsed() > LONGEST_START || all_started.elapsed() > LONGEST_COUNT;
-            if is_known || is_over {
+            if is_known || begin.elapsed() > LONGEST_START || all_started.elapsed() > LONGEST_COUNT
+            {
                 return Self {
                     is_alone: is_known && is_alone == Some(true),
                     threads,

@@ -3,12 +3,14 @@
 use super::Ledger;
 use crate::ledger::event::{Key, ScopeId, StackId};
 use crate::ledger::meter::Meters;
+use crate::ledger::shard::Shard;
 use crate::ledger::timeline::curve;
 use crate::ledger::usage::Gauge;
 use crate::ledger::{Amount, Counted, Curve, Kind, Layer, Place, Record, Stacks, UsageKey, Watch};
 use std::sync::Arc;
 
 use crate::recursion_guard::quiet;
+use crate::sync::LockGuard;
 use crate::sync::atomic::Ordering;
 
 /// The ledger's counts at one moment.
@@ -136,27 +138,35 @@ impl Ledger {
         self.unknown_frees.load(Ordering::Relaxed)
     }
 
-    /// Begins to watch how usage changes. If another watch is active, the curves are already as
-    /// coarse as that watch has made them.
-    pub fn watch(&self) -> Watch<'_> {
+    /// Begins to watch how usage changes, and returns the counts of this moment. With
+    /// `restarts_peaks`, the peaks are first reset to the current usage. If another watch is active,
+    /// the curves are already as coarse as that watch has made them.
+    pub fn watch(&self, restarts_peaks: bool) -> (Watch<'_>, Snapshot) {
         let _quiet = quiet();
         let mut all = self.table.lock_all();
-        if self.table.figures.watches.fetch_add(1, Ordering::Relaxed) == 0 {
+        let figures = &self.table.figures;
+        if figures.watches.fetch_add(1, Ordering::Relaxed) == 0 {
             let usage = all.iter_mut().flat_map(|shard| &mut shard.usage);
             usage.for_each(|usage| usage.log.clear());
         }
-        Watch(&self.table)
+        if restarts_peaks {
+            figures.gauges().values().for_each(|it| it.restart_peak());
+        }
+        (Watch(&self.table), self.counts(&all, ScopeId::NONE))
     }
 
     /// Returns the curve of each figure that changed with the event `since` or later, with no more
     /// than `most` samples. The watch must have begun before that event.
     pub fn curves(&self, _watch: &Watch<'_>, since: u64, most: usize) -> Vec<Curve> {
         let _quiet = quiet();
+        if self.now() <= since {
+            return Vec::new();
+        }
         let all = self.table.lock_all();
         let gauges = self.table.figures.gauges();
         let curve_of = |(key, gauge): (&UsageKey, &Arc<Gauge>)| {
             let usage = all.iter().flat_map(|shard| &shard.usage);
-            let of_key = usage.filter(|usage| usage.key == *key);
+            let of_key = usage.filter(|usage| usage.key == *key && !usage.log.is_empty());
             let logs: Vec<_> = of_key.map(|usage| usage.log.clone()).collect();
             curve(*key, &logs, since, most, gauge.read())
         };
@@ -166,15 +176,21 @@ impl Ledger {
     /// Returns the counts of this moment, with the live records of the open scope `scope`.
     pub fn snapshot(&self, scope: ScopeId) -> Snapshot {
         let _quiet = quiet();
-        let all = self.table.lock_all();
-        let live = all.iter().filter_map(|shard| shard.scopes.get(scope));
-        let live: i64 = live.map(i64::from).sum();
+        self.counts(&self.table.lock_all(), scope)
+    }
+
+    fn counts(&self, all: &[LockGuard<'_, Shard>], scope: ScopeId) -> Snapshot {
+        let (mut live, mut unowned) = (0, 0);
+        for shard in all {
+            live += i64::from(shard.scopes.get(scope).unwrap_or(0));
+            unowned += shard.unowned;
+        }
         let gauges = self.table.figures.gauges();
         let usage = gauges.iter().map(|(key, gauge)| (*key, gauge.read()));
         Snapshot {
             usage: usage.filter(|(_, counted)| counted.peak != 0).collect(),
             live: u32::try_from(live.max(0)).unwrap_or(u32::MAX),
-            unowned: all.iter().map(|shard| shard.unowned).sum(),
+            unowned,
         }
     }
 
@@ -211,14 +227,6 @@ impl Ledger {
             true => self.select(|record| record.made.kind == Kind::Pool),
             false => Vec::new(),
         }
-    }
-
-    /// Resets the peaks to the current usage.
-    pub fn restart_peaks(&self) {
-        let _quiet = quiet();
-        let _all = self.table.lock_all();
-        let gauges = self.table.figures.gauges();
-        gauges.values().for_each(|gauge| gauge.restart_peak());
     }
 
     /// Returns the interned backtraces.

@@ -132,7 +132,7 @@ fn figures_follow_every_allocation_and_free() {
     );
     assert_eq!(world.0.live(Kind::Linear), 1);
     assert_eq!(world.0.snapshot(SCOPE).live, 1);
-    world.0.restart_peaks();
+    world.0.watch(true);
     assert_eq!(world.bytes(), Counted { live: 50, peak: 50 });
 }
 

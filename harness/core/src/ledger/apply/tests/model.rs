@@ -165,7 +165,7 @@ impl Model {
             Step::Open(scope) => self.open(scope),
             Step::Close(scope) => self.close(scope),
             Step::RestartPeaks => {
-                self.ledger.restart_peaks();
+                self.ledger.watch(true);
                 self.peaks.clone_from(&self.live);
             }
         }

@@ -185,11 +185,11 @@ fn frees_of_unknown_addresses_are_noted_for_awaited_scopes_up_to_a_bound() {
 fn a_curve_has_the_events_during_its_watch() {
     let world = World::new();
     allocate(&world.0, 0x1000, 100, by(SCOPE));
-    let watch = world.0.watch();
+    let (watch, _) = world.0.watch(false);
     let since = world.0.now();
     allocate(&world.0, 0x2000, 50, by(SCOPE));
     {
-        let _another = world.0.watch();
+        let _another = world.0.watch(false);
         free(&world.0, super::key(0x1000), by(SCOPE), 0);
     }
     allocate(&world.0, 0x3000, 7, by(SCOPE));
@@ -213,7 +213,7 @@ fn a_curve_has_the_events_during_its_watch() {
     drop(watch);
     // Events are not logged while no watch is active.
     allocate(&world.0, 0x4000, 8, by(SCOPE));
-    let watch = world.0.watch();
+    let (watch, _) = world.0.watch(false);
     assert!(world.0.curves(&watch, 0, 128).is_empty());
     allocate(&world.0, 0x5000, 8, by(SCOPE));
     let curves = world.0.curves(&watch, 0, 128);
@@ -431,7 +431,7 @@ fn allocations_at_one_address_and_of_shared_objects_are_counted() {
 fn nothing_in_a_curve_or_a_log_is_later_than_the_last_event() {
     let world = World::new();
     world.0.begin_log(SCOPE);
-    let watch = world.0.watch();
+    let (watch, _) = world.0.watch(false);
     let is_past = |expected: u64| {
         let now = world.0.now();
         let curves = world.0.curves(&watch, 0, 128);

@@ -51,7 +51,7 @@ fn the_peak_counts_what_all_threads_held_at_once() {
     };
     assert_eq!(world.bytes(), raised);
     world.free_on(3, 0x2000);
-    world.0.restart_peaks();
+    world.0.watch(true);
     assert_eq!(world.bytes(), Counted::default());
 }
 
