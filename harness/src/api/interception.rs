@@ -99,23 +99,26 @@ pub(crate) struct Missed {
 }
 
 impl MissedBefore {
-    /// Returns the calls missed since the check began, counting only functions whose names
-    /// `is_meant` accepts.
-    pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
-        let calls = missed_calls().into_iter();
-        let new = calls.filter(|call| !self.calls.contains(call));
-        let functions = new.map(|call| call.name);
+    /// Returns the calls missed since the check began: those to Vulkan, and those to CUDA.
+    pub(crate) fn missed(&self) -> [Missed; 2] {
+        let mut missed = [(); 2].map(|()| Missed::default());
+        let api = |name: &str| usize::from(!vulkan::is_function(name));
+        for call in missed_calls() {
+            if !self.calls.contains(&call) {
+                missed[api(&call.name)].functions.push(call.name);
+            }
+        }
         let past = match exit::exiting() {
             true => BEFORE_EXIT.get().cloned().unwrap_or_default(),
             false => bindings_past_us(self.bindings.unwrap_or_else(at_load)).found,
         };
-        let past = past.into_iter().filter(|binding| is_meant(&binding.symbol));
-        let mut libraries: Vec<_> = past.map(|binding| binding.library).collect();
-        libraries.dedup();
-        Missed {
-            functions: functions.filter(|name| is_meant(name)).collect(),
-            libraries,
+        for binding in past {
+            missed[api(&binding.symbol)].libraries.push(binding.library);
         }
+        for missed in &mut missed {
+            missed.libraries.dedup();
+        }
+        missed
     }
 }
 
@@ -128,8 +131,8 @@ pub(crate) fn begin_check() -> MissedBefore {
 }
 
 /// Returns how much of the program's use of the CUDA driver was intercepted in the check that ends
-/// now. `before` is from the beginning of the check.
-pub(crate) fn cuda_interception(before: &MissedBefore) -> Interception {
+/// now, except for the calls that it `missed`.
+pub(crate) fn cuda_interception(mut missed: Missed) -> Interception {
     // At exit, the loader has already finalised its libraries, and asking for a library would
     // initialise it again.
     let may_ask_loader = !exit::exiting();
@@ -146,7 +149,6 @@ pub(crate) fn cuda_interception(before: &MissedBefore) -> Interception {
             false => Interception::Unused,
         };
     }
-    let mut missed = before.missed(|name| !vulkan::is_function(name));
     // Another part of the process may have its own copy of the driver.
     let elsewhere = libraries_elsewhere().into_iter();
     let elsewhere = elsewhere.filter(|library| library.contains("libcuda.so"));

@@ -28,13 +28,14 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
     if exit::forked() {
         return untraced(false, in_forked_child(), true);
     }
+    let [vulkan, cuda] = before.missed();
     let vulkan = partly_intercepted(
-        &before.missed(vulkan::is_function),
+        &vulkan,
         "more drivers and layers implement than this release can tell apart",
         "run the check with fewer Vulkan devices or layers, or report this to the authors of gpu-leak-check",
         "libraries that bypass the harness were bound to Vulkan while the check ran",
     );
-    match api::cuda_interception(before) {
+    match api::cuda_interception(cuda) {
         Interception::Whole | Interception::Unused if vulkan.is_some() => {
             untraced(true, vulkan?, true)
         }

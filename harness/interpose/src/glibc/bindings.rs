@@ -119,7 +119,7 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
                 // The program and the library that contains this code are examined in full: other
                 // libraries may use addresses that the program provides, and the library that
                 // contains this code also contains a `dlsym`.
-                let wholly = object.name.is_empty() || own_object() == Some(handle.cast());
+                let wholly = object.name.is_empty() || ptr::eq(own_object(), handle.cast());
                 object.relocations(wholly, is_wanted, |it| examine(object, handle, it, ours));
             });
         }
@@ -150,7 +150,7 @@ fn examine(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
         let known = [next::dlsym(), next::of_libc()].map(|known| known as *mut c_void);
         match is_unbound || known.contains(&bound) {
             true => ours,
-            false if object_of(bound) == own_object() => return,
+            false if object_of(bound) == Some(own_object()) => return,
             // The entry leads to another library's definition, which ours cannot replace.
             false => ptr::null(),
         }

@@ -17,8 +17,10 @@ pub(crate) fn dlsym() -> Dlsym {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     // A preloaded `dlsym` may lie between ours and the C library's.
-    // SAFETY: the name is a C string that identifies a function of this type.
-    unsafe { once(&NEXT, || of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr())) }.unwrap_or(of_libc())
+    // SAFETY: the name is a C string.
+    let find = || unsafe { of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr()) };
+    // SAFETY: the name identifies a function of this type.
+    unsafe { function(once(&NEXT, find)) }.unwrap_or(of_libc())
 }
 
 /// Returns the result of the real `dlsym`. The harness uses this for its own calls, which must not
@@ -49,26 +51,17 @@ pub(crate) fn of_libc() -> Dlsym {
     // SAFETY: both names are C strings.
     let find = || unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
     // SAFETY: the name identifies a function of this type.
-    unsafe { once(&FOUND, find) }.unwrap_or(finds_nothing)
+    unsafe { function(once(&FOUND, find)) }.unwrap_or(finds_nothing)
 }
 
-/// Calls `find` once, keeps its result in `known`, and returns the result as a function of the type
-/// `F`. Threads that race find the same function.
-///
-/// # Safety
-///
-/// The conditions are those of [`function`].
-unsafe fn once<F: Copy>(
-    known: &AtomicPtr<c_void>,
-    find: impl FnOnce() -> *mut c_void,
-) -> Option<F> {
+/// Calls `find` once, and keeps its result in `known`. Threads that race find the same address.
+pub(crate) fn once(known: &AtomicPtr<c_void>, find: impl FnOnce() -> *mut c_void) -> *mut c_void {
     let mut found = known.load(Ordering::Relaxed);
     if found.is_null() {
         found = find();
         known.store(found, Ordering::Relaxed);
     }
-    // SAFETY: the caller upholds the contract.
-    unsafe { function(found) }
+    found
 }
 
 /// Used in place of the C library's `dlsym` if there is none.
@@ -85,7 +78,7 @@ unsafe extern "C" fn finds_nothing(_: *mut c_void, _: *const c_char) -> *mut c_v
 /// type.
 pub(crate) unsafe fn behind<F: Copy>(known: &AtomicPtr<c_void>, name: &CStr) -> Option<F> {
     // SAFETY: the name is a C string, and the caller guarantees the type.
-    unsafe { once(known, || dlsym()(libc::RTLD_NEXT, name.as_ptr())) }
+    unsafe { function(once(known, || dlsym()(libc::RTLD_NEXT, name.as_ptr()))) }
 }
 
 /// Closes a library without calling [the interposed function](super::close).

@@ -63,8 +63,11 @@ pub(crate) fn while_open_at<T>(
 }
 
 /// Returns the loaded object that contains this copy of the crate.
-pub(crate) fn own_object() -> Option<*const LinkMap> {
-    object_of(own_object as *const c_void)
+pub(crate) fn own_object() -> *const LinkMap {
+    static OWN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+    let find = || found_at(own_object as *const c_void, RTLD_DL_LINKMAP);
+    next::once(&OWN, || find().cast_mut()).cast()
 }
 
 /// An object as described by its program headers.
@@ -282,10 +285,13 @@ struct Namespace {
 /// intercepted. The result is empty before glibc 2.35, because earlier releases do not list other
 /// namespaces.
 pub fn libraries_elsewhere() -> Vec<String> {
+    static FIRST: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
     let mut files = Vec::new();
     let own = own_object();
     // SAFETY: the call looks up a C string in the global scope.
-    let first = unsafe { next::dlsym()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
+    let find = || unsafe { next::dlsym()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
+    let first = next::once(&FIRST, find);
     // SAFETY: the lists and their names belong to the loader, and do not change while objects are
     // visited.
     visit_objects(|_| unsafe {
@@ -296,7 +302,7 @@ pub fn libraries_elsewhere() -> Vec<String> {
         });
         for namespace in namespaces {
             let objects = || iter::successors(namespace.first.as_ref(), |map| map.next.as_ref());
-            if !objects().any(|map| own == Some(ptr::from_ref(map))) {
+            if !objects().any(|map| ptr::eq(map, own)) {
                 let names = objects().map(|map| CStr::from_ptr(map.name).to_string_lossy());
                 files.extend(names.map(|name| name.into_owned()));
             }

@@ -144,7 +144,7 @@ extern "C" fn resolve(entry: &'static Trampoline, caller: *const c_void) -> *con
         // A library that loads the driver lazily may itself define the function. If the library is
         // not in the global scope, its own call reaches the trampoline.
         let own = while_open_at(caller, look_up).flatten();
-        let own = own.filter(|own| object_of(*own) != own_object());
+        let own = own.filter(|own| object_of(*own) != Some(own_object()));
         return own.map_or(absent(name.to_bytes()), |own| own.cast_const().cast());
     };
     let before = entry.target.load(Acquire);

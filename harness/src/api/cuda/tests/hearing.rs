@@ -1,7 +1,7 @@
 //! Tests whether the driver's calls are intercepted, and until when.
 
-use super::{allocate, free, live, watched_context, with_driver};
-use crate::api::{Interception, MissedBefore, cuda_interception};
+use super::{allocate, free, interception, live, watched_context, with_driver};
+use crate::api::Interception;
 use crate::device::{contexts, pools};
 use crate::exit;
 use crate::ledger;
@@ -25,32 +25,22 @@ fn a_forked_child_is_left_alone() {
         // SAFETY: `child` is a child of this process, and `status` is writable.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(libc::WEXITSTATUS(status), 7);
-        assert_eq!(
-            cuda_interception(&MissedBefore::default()),
-            Interception::Whole
-        );
+        assert_eq!(interception(), Interception::Whole);
     });
 }
 
 #[test]
 fn a_driver_that_nobody_has_initialised_is_not_used() {
     with_driver("", || {
-        assert_eq!(
-            cuda_interception(&MissedBefore::default()),
-            Interception::Unused,
-            "it is not there"
-        );
+        assert_eq!(interception(), Interception::Unused, "it is not there");
         assert_eq!(contexts::missing(), None);
         assert_eq!(
-            cuda_interception(&MissedBefore::default()),
+            interception(),
             Interception::Unused,
             "the harness has initialised it"
         );
         watched_context();
-        assert_eq!(
-            cuda_interception(&MissedBefore::default()),
-            Interception::Whole
-        );
+        assert_eq!(interception(), Interception::Whole);
     });
 }
 
@@ -67,10 +57,7 @@ fn a_driver_whose_initialisation_was_missed_is_not_intercepted() {
         };
         // SAFETY: the function has no preconditions.
         assert_eq!(unsafe { initialise(0) }, 0);
-        assert_eq!(
-            cuda_interception(&MissedBefore::default()),
-            Interception::None
-        );
+        assert_eq!(interception(), Interception::None);
     });
 }
 
@@ -81,9 +68,6 @@ fn a_panic_of_the_harness_in_a_call_is_caught_and_marks_it_as_broken() {
         ledger::live().listen(Box::new(|_, _, _| panic!("a defect of the harness")));
         let pointer = allocate(64);
         assert_eq!(free(pointer), 0);
-        assert_eq!(
-            cuda_interception(&MissedBefore::default()),
-            Interception::Broken
-        );
+        assert_eq!(interception(), Interception::Broken);
     });
 }

@@ -1,7 +1,9 @@
 //! Tests calls that allocate and free memory, both successful and failed ones.
 
-use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
-use crate::api::{Interception, MissedBefore, cuda_interception};
+use super::{
+    allocate, anomalies, free, interception, live, stream, summary, watched_context, with_driver,
+};
+use crate::api::Interception;
 use crate::capture::thread::thread_name;
 use crate::device::{pools, synchronise};
 use crate::ledger::{self, Anomaly, Kind, Place};
@@ -53,10 +55,7 @@ fn every_way_to_allocate_is_seen_with_its_bytes_and_its_place() {
         assert_eq!(summary(), []);
         assert_eq!(anomalies(), []);
         assert_eq!(ledger::live().unknown_frees(), 0);
-        assert_eq!(
-            cuda_interception(&MissedBefore::default()),
-            Interception::Whole
-        );
+        assert_eq!(interception(), Interception::Whole);
     });
 }
 

@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_void};
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use crate::api::{Interception, MissedBefore, cuda_interception};
 use crate::ledger::{self, Anomaly, Kind, Place, Record};
 
 const CHILD: &str = "GPU_LEAK_CHECK_TEST_CHILD";
@@ -109,6 +110,12 @@ fn live() -> Vec<Record> {
 fn summary() -> Vec<(Kind, Place, u64)> {
     let facts = |record: Record| (record.made.kind, record.made.place, record.made.bytes);
     live().into_iter().map(facts).collect()
+}
+
+/// Returns how much of the process's use of CUDA has been intercepted so far.
+fn interception() -> Interception {
+    let [_, missed] = MissedBefore::default().missed();
+    cuda_interception(missed)
 }
 
 fn anomalies() -> Vec<Anomaly> {

@@ -1,7 +1,7 @@
 //! Tests virtual memory management: address ranges, physical memory, and mappings between them.
 
-use super::{anomalies, live, summary, watched_context, with_driver};
-use crate::api::{Interception, MissedBefore, cuda_interception};
+use super::{anomalies, interception, live, summary, watched_context, with_driver};
+use crate::api::Interception;
 use crate::ledger::{self, Kind, Place};
 
 const SIZE: usize = 0x20_0000;
@@ -48,10 +48,7 @@ fn a_map_holds_the_memory_after_its_handle_is_released() {
         assert_eq!(summary(), []);
         assert_eq!(anomalies(), []);
         assert_eq!(ledger::live().unknown_frees(), 0);
-        assert_eq!(
-            cuda_interception(&MissedBefore::default()),
-            Interception::Whole
-        );
+        assert_eq!(interception(), Interception::Whole);
     });
 }
 
