@@ -15,7 +15,7 @@ use crate::case::Case;
 use crate::device::contexts::device_name;
 use crate::device::driver::error_name;
 use crate::device::memory;
-use crate::judge::{NameTable, Ownership, RunInput, Subject};
+use crate::judge::{NameTable, Ownership, RunInput, Subject, places};
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{self, Anomaly, FailedCall, Place, Record, StackId};
 use crate::report::{again, symbols};
@@ -44,13 +44,15 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
         }
     }
     stacks(run).for_each(|stack| add_stack(names, stack));
-    several_calls::mark(names, ledger::live().stacks(), &observe::own_sources());
+    if !names.frames.is_empty() {
+        several_calls::mark(names, ledger::live().stacks(), &observe::own_sources());
+    }
     let broken = run.broken_before.or(run.broken_inside);
     if let Some(broken) = broken {
         add_error(names, broken.error);
         names.broken_by = culprit();
     }
-    for place in &run.baseline.places() | &run.end.places() {
+    for place in places(&run.baseline, &run.end) {
         add_device(names, place, run);
     }
 }

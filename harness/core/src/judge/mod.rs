@@ -52,7 +52,7 @@ pub use segments::{Segment, SegmentMap};
 pub use siblings::shown_up_to;
 pub use tables::device_tables;
 pub use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
-pub use usage::{ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage, rounding};
+pub use usage::{ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage, places, rounding};
 
 use self::diff::{Diff, diff, is_own};
 use self::finding::Found;

@@ -82,16 +82,12 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
 /// Returns the unexplained rises that exceed the tolerance of their layer and place, in the runs for
 /// which `is_selected` holds.
 fn rises(input: &CheckInput, is_selected: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
-    let runs: Vec<_> = input
-        .judged_runs()
-        .iter()
-        .filter(|run| is_selected(run))
-        .collect();
+    let runs = input.judged_runs().iter().filter(|run| is_selected(run));
     let risen = |run: &RunInput, usage: &LayerUsage| match is_kept_by_broken(usage, run) {
         true => 0,
         false => risen(usage, run, input),
     };
-    Rise::all(&runs, |run, usage| {
+    Rise::all(runs, |run, usage| {
         let bytes = risen(run, usage);
         let is_same =
             |it: &&LayerUsage| it.name.layer() == usage.name.layer() && it.place == usage.place;
@@ -136,11 +132,6 @@ pub fn is_more_reserved(run: &RunInput) -> bool {
 pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
     let run = input.first();
     for usage in &run.end.layers {
-        let is_own = |owner: &Ownership| !matches!(owner, Ownership::Another);
-        let pinned = more_reserved(usage, run).min(explained(usage, run, input, is_own));
-        if pinned == 0 {
-            continue;
-        }
         let layer = usage.name.layer();
         let pins = |found: &&mut Found| {
             let finding = &found.finding;
@@ -150,7 +141,12 @@ pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
                     .resource
                     .is_some_and(|kind| may_lie_in(&usage.name, kind))
         };
-        if let Some(pinning) = found.iter_mut().find(pins) {
+        let Some(pinning) = found.iter_mut().find(pins) else {
+            continue;
+        };
+        let is_own = |owner: &Ownership| !matches!(owner, Ownership::Another);
+        let pinned = more_reserved(usage, run).min(explained(usage, run, input, is_own));
+        if pinned != 0 {
             pinning.finding.notes.push(format!(
                 "prevents {} of the memory reserved by {} from being released",
                 exact_size(pinned),

@@ -24,12 +24,12 @@ pub(crate) struct Rise {
 impl Rise {
     /// Returns every figure that rose in any of `runs`. `risen` returns by how much a figure rose in
     /// a run.
-    pub(crate) fn all(
-        runs: &[&RunInput],
+    pub(crate) fn all<'a>(
+        runs: impl Iterator<Item = &'a RunInput> + Clone,
         risen: impl Fn(&RunInput, &LayerUsage) -> u64,
     ) -> Vec<Self> {
         let mut rises: Vec<Self> = Vec::new();
-        for (at, run) in runs.iter().enumerate() {
+        for (at, run) in runs.clone().enumerate() {
             for usage in &run.end.layers {
                 let bytes = risen(run, usage);
                 let is_it = |rise: &Self| rise.name == usage.name && rise.place == usage.place;
@@ -38,7 +38,7 @@ impl Rise {
                         rises.push(Self {
                             name: usage.name.clone(),
                             place: usage.place,
-                            bytes: vec![0; runs.len()],
+                            bytes: vec![0; runs.clone().count()],
                         });
                         rises.len() - 1
                     });

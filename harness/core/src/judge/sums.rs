@@ -85,8 +85,7 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
 
 /// Returns every sum that rose in a judged run.
 fn rises(input: &CheckInput) -> Vec<Rise> {
-    let runs: Vec<_> = input.judged_runs().iter().collect();
-    Rise::all(&runs, |run, usage| match usage.name {
+    Rise::all(input.judged_runs().iter(), |run, usage| match usage.name {
         LayerName::Probe(_) => risen(usage, run),
         _ => 0,
     })

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::input::CheckInput;
 use super::names::NameTable;
-use super::usage::{DeviceUsage, LayerName, LayerUsage, Usage};
+use super::usage::{DeviceUsage, LayerName, LayerUsage, Usage, places};
 use crate::ledger::{Layer, Place, PoolName};
 use crate::report::{DeviceTable, Figure, Part, Purpose, Row, WholeDevice};
 use crate::units::{quantity, total};
@@ -30,7 +30,7 @@ pub fn device_tables(input: &CheckInput) -> Vec<DeviceTable> {
         false => first,
     };
     let second = input.judged_runs().get(1).filter(|_| !is_growth);
-    let mut places = Vec::from_iter(&first.baseline.places() | &last.end.places());
+    let mut places = places(&first.baseline, &last.end);
     places.sort_by_key(|place| *place == Place::HOST);
     let tables = places.into_iter().map(|place| {
         let of_second = || {
@@ -50,7 +50,9 @@ pub fn device_tables(input: &CheckInput) -> Vec<DeviceTable> {
 fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> DeviceTable {
     let layers = before.layers.iter().chain(&after.layers);
     let here = layers.filter(|layer| layer.place == place);
-    let of_layers: BTreeSet<&LayerName> = here.map(|layer| &layer.name).collect();
+    let mut of_layers = Vec::from_iter(here.map(|layer| &layer.name));
+    of_layers.sort_unstable();
+    of_layers.dedup();
     let mut rows = Vec::new();
     let mut row = |layer, figure, baseline, after, peak| {
         rows.push(Row {
@@ -81,11 +83,11 @@ fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> Devi
         let handles = "handles".to_owned();
         row(handles, Figure::Handles, was.live, is.live, Some(is.peak));
     }
-    let identity = names.devices.get(&place).cloned();
+    let identity = names.devices.get(&place);
     DeviceTable {
         place,
-        name: identity.as_ref().map(|identity| identity.name.clone()),
-        uuid: identity.and_then(|identity| identity.uuid),
+        name: identity.map(|identity| identity.name.clone()),
+        uuid: identity.and_then(|identity| identity.uuid.clone()),
         rows,
         whole: whole_device(place, before, after, names),
     }

@@ -1,7 +1,5 @@
 //! All usage at one moment.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::ContextUid;
@@ -169,16 +167,26 @@ impl Usage {
         let found = self.handles.iter().find(|(at, _)| *at == place);
         found.map_or(Counted::default(), |(_, counted)| *counted)
     }
+}
 
-    /// Returns every place that holds or held something.
-    pub fn places(&self) -> BTreeSet<Place> {
-        let layers = self.layers.iter().filter(|layer| {
-            layer.allocated != 0 || layer.peak.unwrap_or(0) != 0 || layer.reserved.unwrap_or(0) != 0
-        });
-        let handles = self.handles.iter().filter(|(_, counted)| counted.peak != 0);
-        let of_layers = layers.map(|layer| layer.place);
-        of_layers.chain(handles.map(|(place, _)| *place)).collect()
+/// Returns every place that holds or held something, in order.
+pub fn places(before: &Usage, after: &Usage) -> Vec<Place> {
+    let mut places = Vec::new();
+    for usage in [before, after] {
+        let is_used = |it: &&LayerUsage| it.allocated != 0 || it.peak.max(it.reserved) > Some(0);
+        let layers = usage.layers.iter().filter(is_used).map(|it| it.place);
+        let handles = usage
+            .handles
+            .iter()
+            .filter(|(_, counted)| counted.peak != 0);
+        for place in layers.chain(handles.map(|(place, _)| *place)) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
     }
+    places.sort_unstable();
+    places
 }
 
 /// Whether each of these levels is higher than the previous one, in number or in bytes.
