@@ -160,7 +160,11 @@ impl<M: Memory> Pages<M> {
         if end > i64::MAX as u64 || start > end {
             return false;
         }
-        let mut at = start.next_multiple_of(8);
+        // A packed address may begin before the first whole word of a range, or end after the last.
+        let (mut at, end) = match self.is_packed {
+            true => (start - start % 8, end.next_multiple_of(8)),
+            false => (start.next_multiple_of(8), end),
+        };
         let mut seen = true;
         while at + 8 <= end {
             // Many ranges lie in the same page, and reading the clock takes as long as searching one.
@@ -374,6 +378,23 @@ mod tests {
         assert!(!all);
         assert_eq!(pages.word(2 * PAGE), Some(2));
         assert_eq!(pages.word(PAGE), None);
+    }
+
+    #[test]
+    fn a_packed_address_at_the_end_of_a_range_is_passed_on() {
+        const ADDRESS: u64 = 0x7f0c_5a2e_1b60;
+        let mut memory = Synthetic::default();
+        memory.put(8, ADDRESS << 16);
+        memory.put(16, ADDRESS >> 48);
+        let mut pages = Pages::new(memory, unlimited());
+        pages.is_packed = true;
+        let mut seen = Vec::new();
+        // This is the range of a static with the alignment of a `u32`.
+        pages.words(4, 20, |at, word| {
+            seen.push((at, word));
+            true
+        });
+        assert!(seen.contains(&(10, ADDRESS)), "{seen:x?}");
     }
 
     #[test]
