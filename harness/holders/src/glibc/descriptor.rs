@@ -98,8 +98,8 @@ mod tests {
     use std::ptr::{null, null_mut};
     use std::sync::Mutex;
 
-    use super::super::memory::synthetic::{Synthetic, unlimited};
     use super::super::memory::{OwnMemory, PAGE, Pages};
+    use super::super::tests::{Synthetic, unlimited};
     use super::{NUMBER, data, thread_pointer};
 
     /// The argument usually points to a block that has been freed and reused for something else, so

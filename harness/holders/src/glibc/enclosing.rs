@@ -110,8 +110,8 @@ mod tests {
     use std::ops::Range;
 
     use super::super::memory::Pages;
-    use super::super::memory::synthetic::{Synthetic, unlimited};
     use super::super::targets::Targets;
+    use super::super::tests::{Synthetic, unlimited};
     use crate::{Enclosing, Hidden, Target};
 
     const TARGET: u64 = 0x7f00_0000_0000;

@@ -257,7 +257,7 @@ fn next_header<M: Memory>(at: u64, region: &Range<u64>, pages: &mut Pages<M>) ->
 #[cfg(test)]
 mod tests {
     use super::super::memory::Pages;
-    use super::super::memory::synthetic::{Synthetic, unlimited};
+    use super::super::tests::{Synthetic, unlimited};
     use super::{Heap, LARGEST_OF_ARENA, PAGE};
 
     /// The beginning of a region of an arena, and the first block in it.

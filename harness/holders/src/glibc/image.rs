@@ -250,7 +250,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Budget, Image};
-    use crate::glibc::names::tests::RULES;
+    use crate::glibc::tests::RULES;
 
     /// A file with three sections: an empty one, a symbol table that claims to have `bytes` bytes,
     /// and names.

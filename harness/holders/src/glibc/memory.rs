@@ -291,64 +291,8 @@ fn is_packed_address(word: u64) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod synthetic {
-    use std::cell::Cell;
-    use std::collections::BTreeMap;
-    use std::time::Duration;
-
-    use super::super::budget::Budget;
-    use super::{Memory, PAGE};
-
-    /// Memory that a test defines.
-    #[derive(Clone, Debug, Default)]
-    pub(in super::super) struct Synthetic(BTreeMap<u64, Vec<u8>>);
-
-    impl Synthetic {
-        /// Writes a word, and adds its page.
-        pub(in super::super) fn put(&mut self, address: u64, word: u64) {
-            let page = self.0.entry(address / PAGE);
-            let page = page.or_insert_with(|| vec![0; PAGE as usize]);
-            let at = (address % PAGE) as usize;
-            page[at..at + 8].copy_from_slice(&word.to_ne_bytes());
-        }
-    }
-
-    impl Memory for Synthetic {
-        fn read(&self, address: u64, into: &mut [u8]) -> usize {
-            assert_eq!((address % PAGE, into.len() as u64 % PAGE), (0, 0));
-            let mut read = 0;
-            for (number, into) in (address / PAGE..).zip(into.chunks_mut(PAGE as usize)) {
-                READS.set(READS.get() + 1);
-                let Some(page) = self.0.get(&number) else {
-                    break;
-                };
-                into.copy_from_slice(page);
-                read += into.len();
-            }
-            read
-        }
-    }
-
-    thread_local! {
-        /// The number of pages of synthetic memory that were read in this test.
-        pub(in super::super) static READS: Cell<u64> = const { Cell::new(0) };
-    }
-
-    /// Returns a limit of this many pages, on the assumption that reading each takes a microsecond.
-    pub(in super::super) fn reads(reads: u64) -> Budget {
-        let clock = || Duration::from_micros(READS.get());
-        Budget::by(clock, Duration::from_micros(reads))
-    }
-
-    /// Returns a budget without a limit.
-    pub(in super::super) fn unlimited() -> Budget {
-        reads(u64::MAX)
-    }
-}
-
-#[cfg(test)]
 mod tests {
-    use super::synthetic::{READS, Synthetic, reads, unlimited};
+    use super::super::tests::{READS, Synthetic, reads, unlimited};
     use super::{AT_ONCE, KEPT, MAX_BYTES_READ, Memory, OwnMemory, PAGE, Pages};
 
     #[test]

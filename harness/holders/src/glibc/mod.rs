@@ -10,6 +10,8 @@ mod names;
 mod roots;
 mod search;
 mod targets;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod uses;
 

@@ -149,19 +149,9 @@ fn shown(name: &str, rules: NameRules) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::tests::RULES;
     use super::Owner;
-    use crate::NameRules;
-
-    /// The harness's rules, as far as these tests need them.
-    pub(in crate::glibc) const RULES: NameRules = NameRules {
-        file: |path| Some(std::fs::read(path).ok()?.leak()),
-        is_vendor_library: |name| name.starts_with("libcuda"),
-        is_vendor_function: |name| name.starts_with("cuda"),
-        is_known_library: |_| false,
-        is_in_a_system_directory: |_| false,
-        as_written: |name| name.replace("__gpu_leak_check_frees::", ""),
-    };
 
     fn owner(mangled: &str) -> Owner {
         super::owner(mangled, RULES)

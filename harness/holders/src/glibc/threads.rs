@@ -236,9 +236,9 @@ mod tests {
     use std::time::Duration;
 
     use super::super::budget::Budget;
-    use super::super::memory::synthetic::{READS, Synthetic, reads, unlimited};
     use super::super::memory::{PAGE, Pages};
-    use super::super::names::tests::RULES;
+    use super::super::tests::RULES;
+    use super::super::tests::{READS, Synthetic, reads, unlimited};
     use super::{LONGEST_WAIT, Thread, Walks, waits_at};
     use crate::{Program, ReturnAddresses};
 

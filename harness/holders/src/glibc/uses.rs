@@ -40,7 +40,8 @@ pub(super) fn first(_: &[u8], _: u64, _: &Range<u64>) -> Option<u64> {
     None
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(target_arch = "x86_64")]
+#[cfg(test)]
 mod tests {
     use super::first;
 

@@ -3,8 +3,8 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::super::budget::Budget;
-use super::super::memory::synthetic::{READS, Synthetic, reads, unlimited};
 use super::super::memory::{MAX_BYTES_READ, Memory, PAGE};
+use super::super::tests::{READS, Synthetic, reads, unlimited};
 use super::*;
 use crate::Target;
 
