@@ -103,10 +103,9 @@ impl MissedBefore {
     pub(crate) fn missed(&self) -> [Missed; 2] {
         let mut missed = [(); 2].map(|()| Missed::default());
         let api = |name: &str| usize::from(!vulkan::is_function(name));
-        for call in missed_calls() {
-            if !self.calls.contains(&call) {
-                missed[api(&call.name)].functions.push(call.name);
-            }
+        let calls = missed_calls().into_iter();
+        for call in calls.filter(|call| !self.calls.contains(call)) {
+            missed[api(&call.name)].functions.push(call.name);
         }
         let past = match exit::exiting() {
             true => BEFORE_EXIT.get().cloned().unwrap_or_default(),
@@ -115,9 +114,7 @@ impl MissedBefore {
         for binding in past {
             missed[api(&binding.symbol)].libraries.push(binding.library);
         }
-        for missed in &mut missed {
-            missed.libraries.dedup();
-        }
+        missed.iter_mut().for_each(|it| it.libraries.dedup());
         missed
     }
 }

@@ -44,9 +44,7 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
         }
     }
     stacks(run).for_each(|stack| add_stack(names, stack));
-    if !names.frames.is_empty() {
-        several_calls::mark(names, ledger::live().stacks(), &observe::own_sources());
-    }
+    several_calls::mark(names, ledger::live().stacks(), &observe::own_sources());
     let broken = run.broken_before.or(run.broken_inside);
     if let Some(broken) = broken {
         add_error(names, broken.error);

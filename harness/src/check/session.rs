@@ -133,7 +133,6 @@ impl Session {
                 subject,
                 facts,
                 suppressions,
-                // Most checks have a single run.
                 runs: Vec::with_capacity(1),
                 today: today(),
                 ..CheckInput::default()

@@ -47,11 +47,10 @@ pub(crate) fn devices_in_use() -> Vec<usize> {
     let contexts = ledger::live().contexts.all();
     let mut devices = Vec::from_iter(contexts.iter().filter_map(|it| it.place.cuda_ordinal()));
     if let Some(driver) = driver::get() {
-        for device in 0..driver.device_count().unwrap_or(0) as usize {
-            if !devices.contains(&device) && driver.primary_is_active(device) == Ok(true) {
-                devices.push(device);
-            }
-        }
+        let all = 0..driver.device_count().unwrap_or(0) as usize;
+        let unknown = all.filter(|device| !devices.contains(device));
+        let active = unknown.filter(|device| driver.primary_is_active(*device) == Ok(true));
+        devices.extend(Vec::from_iter(active));
     }
     devices.sort();
     devices.dedup();

@@ -113,8 +113,8 @@ fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<
 /// Returns the timeline of a check with rounds or confirming runs, or `None` if nothing happened.
 /// If there are many rounds, only some are kept.
 pub fn of_check(input: &CheckInput) -> Option<Timeline> {
-    let runs = input.runs.iter().map(|run| &run.timeline);
-    let mut timeline = of_runs(runs, input.facts.rounds > 1)?;
+    let runs: Vec<&TimelineRun> = input.runs.iter().map(|run| &run.timeline).collect();
+    let mut timeline = of_runs(&runs, input.facts.rounds > 1)?;
     add_allocations(&mut timeline, input);
     Some(timeline)
 }
@@ -163,19 +163,16 @@ fn add_allocations(timeline: &mut Timeline, input: &CheckInput) {
     timeline.lines = lines.into_iter().map(|(line, _)| line).collect();
 }
 
-fn of_runs<'a>(
-    runs: impl ExactSizeIterator<Item = &'a TimelineRun> + Clone,
-    rounds: bool,
-) -> Option<Timeline> {
-    if runs.clone().all(|run| run.curves.is_empty()) {
+fn of_runs(runs: &[&TimelineRun], rounds: bool) -> Option<Timeline> {
+    if runs.iter().all(|run| run.curves.is_empty()) {
         return None;
     }
     let left_out = match rounds {
         true => runs.len().saturating_sub(FIRST_ROUNDS + LAST_ROUNDS),
         false => 0,
     };
-    let of_run = |(at, run): (usize, &TimelineRun)| {
-        let mut run = run.clone();
+    let of_run = |(at, run): (usize, &&TimelineRun)| {
+        let mut run = (*run).clone();
         run.number = at as u64 + 1;
         run.purpose = match at {
             _ if rounds => RunPurpose::Round,
@@ -186,7 +183,7 @@ fn of_runs<'a>(
     };
     let is_kept =
         |at: &usize| left_out == 0 || !(FIRST_ROUNDS..FIRST_ROUNDS + left_out).contains(at);
-    let kept = runs.enumerate().filter(|(at, _)| is_kept(at));
+    let kept = runs.iter().enumerate().filter(|(at, _)| is_kept(at));
     Some(Timeline {
         runs: kept.map(of_run).collect(),
         left_out: left_out as u64,
@@ -223,9 +220,8 @@ mod tests {
     fn runs_without_events_have_no_timeline() {
         let mut nothing = run(Vec::new());
         nothing.curves.clear();
-        assert_eq!(of_runs([&nothing, &nothing].into_iter(), false), None);
-        let runs = [nothing, run(vec![Point(1, 2, 2)])];
-        let timeline = of_runs(runs.iter(), false).expect("a timeline");
+        assert_eq!(of_runs(&[&nothing, &nothing], false), None);
+        let timeline = of_runs(&[&nothing, &run(vec![Point(1, 2, 2)])], false).expect("a timeline");
         assert_eq!(timeline.runs[1].purpose, RunPurpose::Confirming);
     }
 
@@ -257,7 +253,7 @@ mod tests {
         let rounds: Vec<_> = (0..100)
             .map(|round| run(vec![Point(1, round, round)]))
             .collect();
-        let timeline = of_runs(rounds.iter(), true).expect("a timeline");
+        let timeline = of_runs(&rounds.iter().collect::<Vec<_>>(), true).expect("a timeline");
         assert_eq!((timeline.runs.len(), timeline.left_out), (32, 68));
         let ends: Vec<_> = timeline.runs.iter().map(|it| it.curves[0].end()).collect();
         assert_eq!((ends[7], ends[8], ends[31]), (7, 76, 99));

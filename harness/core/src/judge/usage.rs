@@ -175,17 +175,11 @@ pub fn places(before: &Usage, after: &Usage) -> Vec<Place> {
     for usage in [before, after] {
         let is_used = |it: &&LayerUsage| it.allocated != 0 || it.peak.max(it.reserved) > Some(0);
         let layers = usage.layers.iter().filter(is_used).map(|it| it.place);
-        let handles = usage
-            .handles
-            .iter()
-            .filter(|(_, counted)| counted.peak != 0);
-        for place in layers.chain(handles.map(|(place, _)| *place)) {
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        }
+        let handles = usage.handles.iter().filter(|it| it.1.peak != 0);
+        places.extend(layers.chain(handles.map(|(place, _)| *place)));
     }
     places.sort_unstable();
+    places.dedup();
     places
 }
 

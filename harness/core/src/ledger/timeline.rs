@@ -72,10 +72,6 @@ impl SampleLog {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.samples.is_empty()
-    }
-
     pub(super) fn clear(&mut self) {
         self.scale = 0;
         self.samples.clear();

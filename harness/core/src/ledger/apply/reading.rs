@@ -166,7 +166,7 @@ impl Ledger {
         let gauges = self.table.figures.gauges();
         let curve_of = |(key, gauge): (&UsageKey, &Arc<Gauge>)| {
             let usage = all.iter().flat_map(|shard| &shard.usage);
-            let of_key = usage.filter(|usage| usage.key == *key && !usage.log.is_empty());
+            let of_key = usage.filter(|usage| usage.key == *key);
             let logs: Vec<_> = of_key.map(|usage| usage.log.clone()).collect();
             curve(*key, &logs, since, most, gauge.read())
         };
