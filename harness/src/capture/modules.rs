@@ -68,10 +68,14 @@ impl Modules {
         for mapping in mappings(maps) {
             let Some(path) = mapping.file() else { continue };
             let Range { start, end } = mapping.pages();
-            // A second mapping of the file, only for reading, may be adjacent.
-            let begins = mapping.offset == 0 && !mapping.executable;
-            let last = modules.last_mut().filter(|_| !begins);
-            match last.filter(|module| module.path == path) {
+            // A copy of the file that is mapped only for reading may lie below the module. In a
+            // module whose first segment is executable, that segment is at offset 0. In one whose
+            // first two segments share the first page of the file, the second one is there too.
+            let continues = |last: &&mut Module| {
+                let shares_a_page = mapping.executable && start - last.pages.start == 1;
+                last.path == path && (mapping.offset != 0 || shares_a_page)
+            };
+            match modules.last_mut().filter(continues) {
                 Some(module) if mapping.executable => module.pages.end = end,
                 Some(_) => {}
                 None => modules.push(Module {
@@ -284,6 +288,27 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
         let modules = Modules::parse(COPY_BELOW);
         assert_eq!(modules.find(0x4010).unwrap().offset(0x4010), 0x1010);
         assert_eq!(modules.find(0x1010), None);
+    }
+
+    #[test]
+    fn a_copy_below_a_module_that_begins_with_code_is_no_part_of_it() {
+        const COPY_BELOW: &str = "\
+1000-3000 r--p 00000000 08:01 11 /w/libtrain.so
+3000-4000 r-xp 00000000 08:01 11 /w/libtrain.so
+4000-5000 rw-p 00001000 08:01 11 /w/libtrain.so
+";
+        let modules = Modules::parse(COPY_BELOW);
+        assert_eq!(modules.find(0x3010).unwrap().offset(0x3010), 0x10);
+    }
+
+    #[test]
+    fn code_in_the_first_page_of_a_file_is_part_of_the_module() {
+        const SMALL: &str = "\
+1000-2000 r--p 00000000 08:01 11 /w/libtrain.so
+2000-3000 r-xp 00000000 08:01 11 /w/libtrain.so
+";
+        let modules = Modules::parse(SMALL);
+        assert_eq!(modules.find(0x2010).unwrap().offset(0x2010), 0x1010);
     }
 
     #[test]
