@@ -39,7 +39,8 @@ struct History {
 /// How often libraries have been unloaded.
 static UNLOADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Must be called after a library was unloaded, before another one can take its addresses.
+/// Must be called after a library was unloaded. If another thread loads a library at the same
+/// addresses before this call, its backtraces until then may be taken for those of the first one.
 pub(crate) fn unloaded() {
     UNLOADS.fetch_add(1, Ordering::Relaxed);
 }
@@ -51,8 +52,6 @@ pub(super) fn refresh() {
     thread_local! {
         static SEEN: Cell<usize> = const { Cell::new(0) };
     }
-    // A thread that runs code of another library at these addresses sees the number from before the
-    // code was loaded, or a later one.
     let unloads = UNLOADS.load(Ordering::Relaxed);
     if SEEN.replace(unloads) != unloads {
         drop(current());

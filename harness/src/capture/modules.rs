@@ -72,7 +72,7 @@ impl Modules {
             // module whose first segment is executable, that segment is at offset 0. In one whose
             // first two segments share the first page of the file, the second one is there too.
             let continues = |last: &&mut Module| {
-                let shares_a_page = mapping.executable && start - last.pages.start == 1;
+                let shares_a_page = mapping.executable && last.pages.start + 1 == start;
                 last.path == path && (mapping.offset != 0 || shares_a_page)
             };
             match modules.last_mut().filter(continues) {
