@@ -1,9 +1,10 @@
 //! Recognises heap blocks in the layout of glibc's allocator.
 //!
 //! Each block is preceded by a word that holds its length and shows whether the previous block is
-//! in use (see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals)). Nothing else
-//! identifies a block, so an address is accepted as a block only if several headers in a row are
-//! consistent. Blocks of an allocator with a different layout are not followed.
+//! in use (see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals)). If it is
+//! not, the word before this one holds the length of the previous block. Nothing else identifies a
+//! block, so an address is accepted as a block only if several headers in a row are consistent.
+//! Blocks of an allocator with a different layout are not followed.
 
 use std::ops::Range;
 
@@ -15,8 +16,8 @@ use super::memory::{Memory, PAGE, Pages};
 const PREVIOUS_IN_USE: u64 = 1;
 /// Set in the header of a block that has its own mapping.
 const MAPPED: u64 = 2;
-/// Set in the headers of blocks of arenas other than the main one, at least while the blocks are in
-/// use.
+/// Set only in the headers of blocks of arenas other than the main one, at least while the blocks
+/// are in use.
 const OF_OTHER_ARENA: u64 = 4;
 /// All flags in a header.
 const FLAGS: u64 = 7;
@@ -124,11 +125,15 @@ impl Heap {
         let lowest = nearest
             .saturating_sub(backward)
             .max(around.region.start + GRAIN);
-        // Most words are not the header of a block that is long enough. This is quicker to check
-        // than whether other headers follow.
-        let is_long_enough = |at: u64, header: u64| header & !FLAGS >= address - (at + 8);
+        // Most words are not the header of a block that contains the address and fits into the
+        // region. This is quicker to check than whether other headers follow.
+        let end = around.region.end;
+        let is_likely = |at: u64, header: u64| {
+            let size = header & !FLAGS;
+            size >= address - (at + 8) && size <= end - (at - 8)
+        };
         let mut headers = lowest - 8..=nearest - 8;
-        while let Some(header) = pages.last_word(headers.clone(), nearest, GRAIN, is_long_enough) {
+        while let Some(header) = pages.last_word(headers.clone(), nearest, GRAIN, is_likely) {
             let block = block_at(header + 8, &around, pages);
             if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
                 return Some(block);
@@ -211,20 +216,35 @@ fn block_at<M: Memory>(start: u64, around: &Around, pages: &mut Pages<M>) -> Opt
     if header & MAPPED != 0 {
         return mapped_at(start, &around.region, pages);
     }
-    let size = header & !FLAGS;
+    let is_of_main = header & OF_OTHER_ARENA == 0;
     let all = &around.of_arena;
-    if size < SMALLEST || !size.is_multiple_of(GRAIN) || !all.contains(&(start - GRAIN)) {
+    let is_size = |size: u64| size >= SMALLEST && size.is_multiple_of(GRAIN);
+    let mut size = header & !FLAGS;
+    if around.is_main == Some(true) && !is_of_main
+        || !is_size(size)
+        || !all.contains(&(start - GRAIN))
+    {
         return None;
+    }
+    if header & PREVIOUS_IN_USE == 0 {
+        let previous = pages.word(start - GRAIN)?;
+        if !is_size(previous) || previous > start - GRAIN - all.start {
+            return None;
+        }
     }
     let end = (start - GRAIN).checked_add(size)?;
     let mut next = end;
     let mut in_use = true;
     for _ in 1..ROW {
         let header = next_header(next, all, pages)?;
-        if next == end {
-            in_use = header & PREVIOUS_IN_USE != 0;
+        let is_free = header & PREVIOUS_IN_USE == 0;
+        if is_free && pages.word(next) != Some(size) {
+            return None;
         }
-        let size = header & !FLAGS;
+        if next == end {
+            in_use = !is_free;
+        }
+        size = header & !FLAGS;
         if header & MAPPED != 0 || size < GRAIN || !size.is_multiple_of(GRAIN) {
             return None;
         }
@@ -237,8 +257,8 @@ fn block_at<M: Memory>(start: u64, around: &Around, pages: &mut Pages<M>) -> Opt
             break;
         }
     }
-    let is_of_main = header & OF_OTHER_ARENA == 0;
-    if in_use && around.is_main.is_some_and(|is_main| is_main != is_of_main) {
+    // A block of another arena loses its flag when it is freed.
+    if in_use && around.is_main == Some(false) && is_of_main {
         return None;
     }
     // The first word of the next block also belongs to this block.
@@ -274,11 +294,15 @@ mod tests {
         }
         // Before the region, something looks like the header of a block that ends where the first
         // block begins.
-        memory.put(REGION - PAGE + 8, FIRST - (REGION - PAGE));
-        let mut at = FIRST;
+        memory.put(REGION - PAGE + 8, FIRST - (REGION - PAGE) | 1);
+        let (mut at, mut previous) = (FIRST, 0);
         for header in headers {
+            if header & 1 == 0 {
+                memory.put(at, previous);
+            }
             memory.put(at + 8, header);
-            at += header & !7;
+            previous = header & !7;
+            at += previous;
         }
         let joined = REGION - 16 * PAGE..REGION + 16 * PAGE;
         let heap = Heap {
@@ -311,5 +335,31 @@ mod tests {
         // A block loses its arena flag when it is freed.
         let freed = [0x105, 0x101, 0x104, 0x105];
         assert_eq!(block(freed, second, 0..0), Some((second, false)));
+    }
+
+    #[test]
+    fn a_number_that_contradicts_the_words_around_it_is_not_a_header() {
+        let second = FIRST + 0x110;
+        let everywhere = 0..u64::MAX;
+        let header = |header| block([0x101, header, 0x101, 0x101], second, everywhere.clone());
+        assert_eq!(header(0x101), Some((second, true)));
+        // The previous block is free, as the word before the header confirms.
+        assert_eq!(header(0x100), Some((second, true)));
+        assert_eq!(
+            header(0x105),
+            None,
+            "no block of the main arena has this flag"
+        );
+        let found = |first| {
+            let mut memory = Synthetic::default();
+            (FIRST / PAGE..FIRST / PAGE + 2).for_each(|page| memory.put(page * PAGE, 0));
+            let headers = (FIRST..).step_by(0x100).zip([first, 0x101, 0x101]);
+            headers.for_each(|(at, header)| memory.put(at + 8, header));
+            let heap = Heap::new([REGION..REGION + 16 * PAGE]);
+            let mut pages = Pages::new(memory, unlimited());
+            heap.block(FIRST + 0x10, 0, &mut pages).is_some()
+        };
+        assert!(found(0x101));
+        assert!(!found(0x100), "the size of the previous block is missing");
     }
 }

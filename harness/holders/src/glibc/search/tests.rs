@@ -83,6 +83,9 @@ impl Program {
             for (index, word) in words.iter().enumerate() {
                 memory.put(address + 8 * index as u64, self.value(*word));
             }
+            if !in_use {
+                memory.put(address - 16 + size(words.len()), size(words.len()));
+            }
         }
         // This is the part of the heap that has not been handed out yet.
         let top = self.address(self.blocks.len());
