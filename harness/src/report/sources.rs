@@ -77,27 +77,36 @@ impl Sources {
         // Reading a device or a pipe might never end.
         let is_safe = path.is_file() && (is_own || is_source_below(&self.root, file, &path));
         let text = is_safe.then(|| fs::read(path).ok()).flatten();
-        SourceText(text.unwrap_or_default())
+        SourceText::new(text.unwrap_or_default())
     }
 }
 
 /// The text of a source file.
 #[derive(Debug, Default)]
-pub(super) struct SourceText(Vec<u8>);
+pub(super) struct SourceText {
+    text: Vec<u8>,
+    /// Where each line ends.
+    ends: Vec<usize>,
+}
 
 impl SourceText {
+    fn new(text: Vec<u8>) -> Self {
+        let (mut rest, mut ends) = (text.as_slice(), Vec::new());
+        while let Ok(1..) = rest.skip_until(b'\n') {
+            ends.push(text.len() - rest.len());
+        }
+        Self { text, ends }
+    }
+
     /// Like [`Sources::lines`].
     fn lines(&self, numbers: RangeInclusive<u32>) -> Vec<String> {
-        let mut rest = self.0.as_slice();
-        for _ in 1..*numbers.start() {
-            if !matches!(rest.skip_until(b'\n'), Ok(1..)) {
-                break;
-            }
-        }
-        let lines = rest.split_inclusive(|byte| *byte == b'\n');
+        let before = numbers.start().saturating_sub(1) as usize;
+        let starts = std::iter::once(&0).chain(&self.ends).skip(before);
+        let lines = starts.zip(self.ends.iter().skip(before));
         let lines = lines.take(numbers.count());
+        let bytes = lines.map(|(start, end)| &self.text[*start..*end]);
         let text = |line| String::from_utf8_lossy(line).trim_end().to_owned();
-        lines.map(text).collect()
+        bytes.map(text).collect()
     }
 
     /// Like [`Sources::around`].

@@ -294,7 +294,7 @@ mod tests {
         }
         // Before the region, something looks like the header of a block that ends where the first
         // block begins.
-        memory.put(REGION - PAGE + 8, FIRST - (REGION - PAGE) | 1);
+        memory.put(REGION - PAGE + 8, (FIRST - (REGION - PAGE)) | 1);
         let (mut at, mut previous) = (FIRST, 0);
         for header in headers {
             if header & 1 == 0 {
@@ -355,7 +355,7 @@ mod tests {
             (FIRST / PAGE..FIRST / PAGE + 2).for_each(|page| memory.put(page * PAGE, 0));
             let headers = (FIRST..).step_by(0x100).zip([first, 0x101, 0x101]);
             headers.for_each(|(at, header)| memory.put(at + 8, header));
-            let heap = Heap::new([REGION..REGION + 16 * PAGE]);
+            let heap = Heap::new(std::iter::once(REGION..REGION + 16 * PAGE));
             let mut pages = Pages::new(memory, unlimited());
             heap.block(FIRST + 0x10, 0, &mut pages).is_some()
         };
