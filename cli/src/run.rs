@@ -147,7 +147,7 @@ impl Run {
             .flat_map(|process| &process.file.aborted)
     }
 
-    /// Returns the allocations by threads outside every check.
+    /// Returns the allocations by threads outside any check.
     pub(crate) fn unowned(&self) -> impl Iterator<Item = &Unowned> {
         self.processes
             .iter()

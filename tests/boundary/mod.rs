@@ -7,7 +7,7 @@
 //! | allocated before, freed inside | `owners::allocated_before_and_freed_inside_is_shown_without_credit` |
 //! | allocated before, alive after | `owners::allocated_before_and_alive_after_is_the_baseline` |
 //! | allocated inside by the scope's threads | `owners::allocated_inside_by_a_thread_of_the_test_is_a_finding`, `owners::allocated_inside_by_an_older_thread_that_entered_is_a_finding` |
-//! | by a thread outside every scope, when nothing else can run | `owners::allocated_inside_by_an_older_thread_alone_is_a_finding_that_names_it` |
+//! | by a thread outside any scope, when nothing else can run | `owners::allocated_inside_by_an_older_thread_alone_is_a_finding_that_names_it` |
 //! | the same while others may run, or by a pool whose scope has closed | `owners::allocated_by_an_older_thread_while_others_may_run_has_unknown_owner`, `owners::allocated_by_a_thread_of_an_earlier_check_has_unknown_owner`, `owners::reserved_by_an_unrelated_thread_while_others_may_run_is_no_finding` |
 //! | freed on another thread within settle | `owners::freed_on_another_thread_while_the_check_settles_is_clean` |
 //! | freed after the verdict | `endings::memory_freed_after_the_verdict_is_late_and_the_verdict_stays` |

@@ -247,7 +247,7 @@ fn allocated_by_an_older_thread_while_others_may_run_has_unknown_owner() {
     let checked = checked::finish(run.beside_others());
     checked.assert_clean();
     for reported in [
-        "1 allocation, 128 B by threads outside every check",
+        "1 allocation, 128 B by threads outside any check",
         "`isolate` to run that test in its own process",
     ] {
         assert!(

@@ -12,7 +12,7 @@ use super::sites::SITES;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Program {
     pub(super) settings: Settings,
-    /// Whether a thread outside every scope exists beside the test and runs steps for it.
+    /// Whether a thread outside any scope exists beside the test and runs steps for it.
     pub(super) has_neighbour: bool,
     pub(super) body: Vec<Step>,
 }
@@ -115,7 +115,7 @@ pub(super) enum Action {
     OnWorker { slot: u8, body: Vec<Step> },
     /// Runs the body in `gpu_leak_hooks::allow`.
     Allow { body: Vec<Step> },
-    /// Runs the body outside every scope.
+    /// Runs the body outside any scope.
     Unscoped { body: Vec<Step> },
     /// Makes the thread outside the test run the body.
     AskNeighbour { body: Vec<Step> },
@@ -192,7 +192,7 @@ pub(super) fn generate(seed: u64) -> Program {
 #[derive(Clone, Copy, Default)]
 struct Surroundings {
     depth: usize,
-    /// Whether the step must be a plain one, because it is outside every scope or on another
+    /// Whether the step must be a plain one, because it is outside any scope or on another
     /// thread.
     is_plain: bool,
     /// Whether the step runs on the thread outside the test.

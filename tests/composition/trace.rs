@@ -60,7 +60,7 @@ pub(super) struct Run {
 pub(super) enum Owner {
     /// A thread that works for this run.
     Run(usize),
-    /// A thread of the program outside every scope.
+    /// A thread of the program outside any scope.
     Nobody,
     /// The thread outside the program.
     Neighbour,

@@ -56,7 +56,7 @@ fn an_unknown_address_is_harmless() {
 }
 
 #[test]
-fn outside_every_check_hand_over_changes_nothing() {
+fn outside_any_check_hand_over_changes_nothing() {
     hand_over(0xdead_0000);
     drop(Buffer::from_raw(Buffer::new(1).into_raw()));
 }

@@ -158,7 +158,7 @@ fn has_unchecked_work_beside_it() {
 fn unchecked_work_meanwhile_is_counted_in_the_summary_and_fails_nothing() {
     let checked = beside_others("has_unchecked_work_beside_it");
     checked.assert_clean();
-    let reported = "1 allocation, 1,000 B by threads outside every check";
+    let reported = "1 allocation, 1,000 B by threads outside any check";
     assert!(
         checked.child.stderr.contains(reported),
         "{}",
@@ -231,7 +231,7 @@ fn leaks_of_an_inner_check_count_for_the_outer_if_its_panic_was_caught() {
     let outer = report(&checked, "::calls_a_check_that_leaks");
     let leaked = CheckStatus::Found(FindingKind::Leaked);
     assert_eq!(outer.status, leaked, "{}", checked.output());
-    let summary = "by threads outside every check";
+    let summary = "by threads outside any check";
     assert!(
         !checked.child.stderr.contains(summary),
         "{}",

@@ -39,7 +39,7 @@ fn assert_leaks(test: &str, bytes: u64) {
 fn assert_owner_unknown(test: &str, bytes: u64) {
     let checked = run(test);
     checked.assert_clean();
-    let reported = format!("{bytes} B by threads outside every check");
+    let reported = format!("{bytes} B by threads outside any check");
     assert!(
         checked.child.stderr.contains(&reported),
         "{}",

@@ -399,7 +399,7 @@ fn asserts_without_a_check_around() {
 }
 
 #[test]
-fn a_failing_assertion_outside_every_check_is_a_verdict_of_its_own() {
+fn a_failing_assertion_outside_any_check_is_a_verdict_of_its_own() {
     let checked = run("blocks::asserts_without_a_check_around");
     assert_leaked(&checked, "lonely step", MIB);
     let summary = "1 checked: 1 leaked\n  leaked: lonely step";
@@ -450,7 +450,7 @@ fn abandons_a_scope_and_a_block_without_a_check_around() {
 }
 
 #[test]
-fn what_is_abandoned_outside_every_check_is_reported_and_fails_no_test() {
+fn what_is_abandoned_outside_any_check_is_reported_and_fails_no_test() {
     let test = of("blocks::abandons_a_scope_and_a_block_without_a_check_around");
     let checked = checked::finish(test.env("CI", "1").env("GPU_LEAK_CHECK", "require"));
     let output = checked.output();

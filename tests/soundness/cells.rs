@@ -36,7 +36,7 @@ const fn two(
     }
 }
 
-/// The cells of a test on any thread, of a block outside every test, and of a program.
+/// The cells of a test on any thread, of a block outside any test, and of a program.
 pub(super) const CONFIRMED: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one(

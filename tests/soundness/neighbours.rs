@@ -307,7 +307,7 @@ mod after_an_unchecked_one {
 fn allocations_of_a_thread_of_an_earlier_unchecked_test_fail_nobody() {
     let checked = run_suite("neighbours::after_an_unchecked_one", 1);
     checked.assert_clean();
-    let unowned = "by threads outside every check";
+    let unowned = "by threads outside any check";
     assert!(
         checked.child.stderr.contains(unowned),
         "{}",

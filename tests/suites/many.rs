@@ -138,7 +138,7 @@ fn assert_every_verdict(checked: &Checked, seed: u64) {
         };
         assert_eq!(report.status, verdict, "seed {seed}: {report:#?}");
     }
-    let unowned = "by threads outside every check";
+    let unowned = "by threads outside any check";
     assert!(
         !checked.child.stderr.contains(unowned),
         "{}",

@@ -186,7 +186,7 @@ fn unchecked_tests_fail_no_check_and_hide_nothing() {
                 let planted = (FindingKind::Leaked, 1, 6 * BLOCK as u64);
                 assert_eq!(found, planted, "{report:#?}");
             }
-            let unowned = "by threads outside every check";
+            let unowned = "by threads outside any check";
             assert!(checked.child.stderr.contains(unowned), "{output}");
         }
     }

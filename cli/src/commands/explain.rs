@@ -244,7 +244,7 @@ mod tests {
             ("first  use", "first-use"),
             ("not measured", "not-measured"),
             ("No GPU", "no-gpu"),
-            ("outside every check", "outside-every-check"),
+            ("outside any check", "outside-any-check"),
             ("denied:", "denied"),
         ] {
             assert_eq!(one(words, 80), one(term, 80), "{words}");

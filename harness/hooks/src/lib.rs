@@ -158,7 +158,7 @@ impl Place {
 /// the innermost reason is reported.
 ///
 /// A budget still counts these resources, because it limits how much may be live at once. A failed
-/// free inside `body` is an error like any other. Outside every check, the call has no effect,
+/// free inside `body` is an error like any other. Outside any check, the call has no effect,
 /// because resources that exist before a check are its baseline.
 ///
 /// ```

@@ -15,15 +15,15 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 /// The names of threads, by number. The first number is 1.
 static NAMES: Mutex<Vec<Option<Box<str>>>> = Mutex::new(Vec::new());
 
-/// The threads that created something outside every check.
+/// The threads that created something outside any check.
 static OUTSIDE: Mutex<Vec<ThreadNumber>> = Mutex::new(Vec::new());
 
 /// What a thread has done so far, as far as checks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// The thread has neither created anything outside every check nor begun a check.
+    /// The thread has neither created anything outside any check nor begun a check.
     Unknown,
-    /// The thread has created something outside every check.
+    /// The thread has created something outside any check.
     Outside,
     /// The thread has begun a check.
     Checks,
@@ -54,7 +54,7 @@ fn first_number() -> ThreadNumber {
     ThreadNumber(new)
 }
 
-/// Records that this thread, whose number is `thread`, creates something outside every check.
+/// Records that this thread, whose number is `thread`, creates something outside any check.
 pub(crate) fn creates_outside(thread: ThreadNumber) {
     if STANDING.get() == Standing::Unknown {
         let _quiet = quiet();
@@ -78,10 +78,10 @@ pub(crate) fn begins_a_check() {
     }
 }
 
-/// Returns the names of the threads that created something outside every check and did not begin a
+/// Returns the names of the threads that created something outside any check and did not begin a
 /// check, except the initial thread. These are the threads of tests, and threads that tests have
 /// started.
-pub(crate) fn outside_every_check() -> Vec<String> {
+pub(crate) fn outside_any_check() -> Vec<String> {
     let threads = locked(&OUTSIDE).clone();
     let mut names: Vec<_> = threads.into_iter().map(thread_name).collect();
     names.retain(|name| name != "main");
@@ -167,7 +167,7 @@ fn full_name() -> Option<Box<str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{number, outside_every_check, thread_name};
+    use super::{number, outside_any_check, thread_name};
     use crate::ledger::event::ThreadNumber;
 
     fn on_thread(name: &str, body: impl FnOnce() -> ThreadNumber + Send + 'static) -> ThreadNumber {
@@ -193,7 +193,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_thread_that_creates_outside_every_check_is_listed_by_full_name() {
+    fn a_thread_that_creates_outside_any_check_is_listed_by_full_name() {
         let name = "tests::training_frees_everything";
         let works = on_thread(name, number);
         assert_eq!(thread_name(works), "tests::training…");
@@ -202,7 +202,7 @@ mod tests {
             number()
         });
         assert_eq!(thread_name(creates), name);
-        assert!(outside_every_check().contains(&name.to_owned()));
+        assert!(outside_any_check().contains(&name.to_owned()));
     }
 
     #[test]

@@ -32,7 +32,7 @@ struct Failed {
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
 /// Records that an assertion about `report` is about to panic with exactly this `message`.
-/// `is_filed` says whether the report is in the run file. Returns `None` outside every check, where
+/// `is_filed` says whether the report is in the run file. Returns `None` outside any check, where
 /// the assertion affects no check's verdict.
 pub(crate) fn fails(report: &Report, message: &str, is_filed: bool) -> Option<FailureId> {
     let (scope, id) = (current()?, FailureId::new());

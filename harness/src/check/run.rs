@@ -34,7 +34,7 @@ pub(crate) struct Run {
     /// How many samples of each figure are kept.
     samples: usize,
     others: ProcessAtBegin,
-    /// How many records had been created outside every scope when the run began.
+    /// How many records had been created outside any scope when the run began.
     unowned: u64,
     /// Whether a stream was being captured when the run began.
     was_capturing: bool,

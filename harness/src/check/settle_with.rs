@@ -24,7 +24,7 @@ static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 /// Vulkan device, because that would need the queues, which belong to the program.
 ///
 /// The function is called once, in this run only. A body that runs again registers it again. Its
-/// captured values are dropped before the check reads the live records. Outside every check, the
+/// captured values are dropped before the check reads the live records. Outside any check, the
 /// function is dropped immediately without being called.
 ///
 /// ```

@@ -36,7 +36,7 @@ pub enum Record<'a> {
     Began(Began),
     /// A check is over.
     Verdict(&'a Report),
-    /// Allocations that threads outside every check made while a check ran. Absent if there were
+    /// Allocations that threads outside any check made while a check ran. Absent if there were
     /// none.
     Unowned(Unowned),
     /// Threads that ran unchecked in this process and created something.
@@ -189,7 +189,7 @@ pub struct Unowned {
     pub bytes: u64,
 }
 
-/// Threads that ran outside every check and used a GPU or an allocator that reports its blocks.
+/// Threads that ran outside any check and used a GPU or an allocator that reports its blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unchecked {

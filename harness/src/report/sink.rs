@@ -78,7 +78,7 @@ impl Sink {
         self.write(&Record::Verdict(report));
     }
 
-    /// Records the allocations that threads outside every check made while `test` ran.
+    /// Records the allocations that threads outside any check made while `test` ran.
     pub fn unowned(&self, test: &str, count: u64, bytes: u64) {
         if count > 0 {
             self.write(&Record::Unowned(Unowned {

@@ -29,7 +29,7 @@ enum List {
     Named(CheckStatus),
     /// The named tests that pass nevertheless, because `on_leak` is `warn`.
     Warned,
-    /// Threads that ran outside every check and created something.
+    /// Threads that ran outside any check and created something.
     Unchecked,
     /// The tests that did not run because there is no GPU.
     Skipped,
@@ -131,7 +131,7 @@ impl Summary {
         self.unowned = self.unowned.plus(unowned);
     }
 
-    /// Adds a thread that ran outside every check and created something. The thread of a test has
+    /// Adds a thread that ran outside any check and created something. The thread of a test has
     /// the name of the test.
     pub fn add_unchecked(&mut self, thread: &str) {
         self.list(List::Unchecked, thread);
@@ -156,7 +156,7 @@ impl Summary {
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
     ///   leaked: optim::adam_frees_everything
     ///   no GPU: this process loaded no CUDA driver; run it on a machine with a GPU
-    /// 3 allocations, 1.00 MiB by threads outside every check: use `Scope` to assign their
+    /// 3 allocations, 1.00 MiB by threads outside any check: use `Scope` to assign their
     /// allocations to a test, …
     /// ```
     pub fn text(&self) -> Option<String> {
@@ -206,7 +206,7 @@ impl Summary {
         let unchecked = self.listed(List::Unchecked);
         if !unchecked.is_empty() {
             lines.push(format!(
-                "unchecked: {} allocated outside every check: put `#[gpu_leak_check]` on each test, or \
+                "unchecked: {} allocated outside any check: put `#[gpu_leak_check]` on each test, or \
                  run `cargo gpu-leak test --every-test`",
                 named(&unchecked)
             ));
@@ -232,7 +232,7 @@ impl Summary {
                 }
             };
             lines.push(format!(
-                "{} by threads outside every check{advice}",
+                "{} by threads outside any check{advice}",
                 self.unowned.text("allocation")
             ));
         }

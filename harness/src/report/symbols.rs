@@ -179,7 +179,7 @@ struct FrameCache {
     /// The frames of each address. Their files are named as in the debug information. The key
     /// includes the address of the module's description, which stays valid for the life of the
     /// process, so that a module that was unloaded is not confused with a module that was loaded in
-    /// its place. Outside every module, it is 0.
+    /// its place. Outside any module, it is 0.
     frames: FxHashMap<(usize, usize), LookedUp>,
     debug_info: DebugInfo,
 }
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_outside_every_module_is_a_frame_without_a_name() {
+    fn an_address_outside_any_module_is_a_frame_without_a_name() {
         let site = site(&[16], Kind::Linear, &[]);
         assert_eq!(site.frames.len(), 1, "{site:?}");
         assert_eq!(site.frames[0].owner, Owner::Native);

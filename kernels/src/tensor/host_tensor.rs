@@ -1,4 +1,4 @@
-//! Numbers in ordinary host memory, outside every device.
+//! Numbers in ordinary host memory, outside any device.
 
 use super::Tensor;
 use crate::array::Array;

@@ -42,7 +42,7 @@ struct TensorImpl {
 }
 
 impl Tensor {
-    /// Creates a tensor outside every graph.
+    /// Creates a tensor outside any graph.
     pub(crate) fn new(array: Array) -> Self {
         Self::with_gradients(array, Gradients::default())
     }

@@ -242,7 +242,7 @@ impl LiveRecord {
 pub enum Ownership {
     /// The check itself owns the record.
     Session,
-    /// A thread outside every scope created the record while nothing but the check could run.
+    /// A thread outside any scope created the record while nothing but the check could run.
     Foreign(ThreadNumber),
     /// The check itself owns the record, which may stay because the code that created it, or a
     /// check inside this one, allows this particular object.

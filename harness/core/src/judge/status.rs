@@ -129,7 +129,7 @@ fn broken_context(broken: &ContextError, input: &CheckInput) -> Reason {
         ),
         Some(test) => (format!("by {test}"), "fix that test first"),
         None => (
-            "outside every check of this process".to_owned(),
+            "outside any check of this process".to_owned(),
             "first find the call that broke the context",
         ),
     };

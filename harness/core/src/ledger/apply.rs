@@ -47,7 +47,7 @@ pub struct Ledger {
     pub anomalies: Anomalies,
     /// The recorded frees of resources that the logged scopes created.
     pub free_log: FreeLog,
-    /// Whether resources made outside every scope belong to the watched program.
+    /// Whether resources made outside any scope belong to the watched program.
     all_its_own: AtomicBool,
     pub(super) tap: Tap<Self>,
 }

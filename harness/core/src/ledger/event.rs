@@ -174,7 +174,7 @@ impl Key {
 pub struct ScopeId(pub u32);
 
 impl ScopeId {
-    /// Outside every scope.
+    /// Outside any scope.
     pub const NONE: Self = Self(0);
     /// The owner of resources that were handed over: no check is responsible for them.
     pub const NOBODY: Self = Self(u32::MAX);

@@ -38,7 +38,7 @@ pub(super) struct Shard {
     pub(super) kinds: [u64; Kind::ALL.len()],
     /// The number of records by open scope.
     pub(super) scopes: ScopeCounts,
-    /// How many records were created outside every open scope.
+    /// How many records were created outside any open scope.
     pub(super) unowned: u64,
     /// For each backtrace, the latest scope that allocated there, and how many times it did so.
     pub(super) allocations: FxHashMap<StackId, (ScopeId, u32)>,

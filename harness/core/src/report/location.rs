@@ -257,7 +257,7 @@ fn is_known_by_its_line(frame: &Frame) -> bool {
     path.starts_with('{') || is_bare_lambda || is_top_level(path)
 }
 
-/// Whether this is Python's name for the lines of a file outside every function.
+/// Whether this is Python's name for the lines of a file outside any function.
 fn is_top_level(function: &str) -> bool {
     function == "<module>"
 }

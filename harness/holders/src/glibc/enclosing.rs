@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_outside_every_block_is_enclosed_by_none() {
+    fn an_address_outside_any_block_is_enclosed_by_none() {
         assert_eq!(enclosing(&[7, block(0).start]), None);
     }
 

@@ -109,7 +109,7 @@ fn watch_unchecked_tests() {
 fn unchecked_threads() -> Vec<String> {
     match process().is_some() || registry::cases().is_empty() {
         true => Vec::new(),
-        false => thread::outside_every_check(),
+        false => thread::outside_any_check(),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn install() {
 /// A number that is no thread's token.
 const NOTHING_BEGUN: u64 = u64::MAX;
 
-/// Begins the part of this thread's scope in which resources may stay for `reason`. Outside every
+/// Begins the part of this thread's scope in which resources may stay for `reason`. Outside any
 /// check, in a process that is not judged as a whole, everything that is created belongs to the
 /// baseline, so no part begins.
 fn begin_allow(reason: &'static str) -> u64 {

@@ -88,7 +88,7 @@ impl Gate {
     }
 
     /// Returns the turn of a check that does not enter: a nested check runs within the turn of the
-    /// check around it, and a scope outside every check does not wait.
+    /// check around it, and a scope outside any check does not wait.
     pub(crate) fn stay_outside(&self, is_nested: bool) -> Turn<'_> {
         let state = self.state();
         Turn {

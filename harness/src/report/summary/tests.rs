@@ -110,7 +110,7 @@ fn a_scope_is_advised_beside_unchecked_tests_only_for_threads_of_a_check() {
         "{beside}"
     );
     assert!(
-        beside.contains("unchecked: tests::is_not_checked allocated outside every check"),
+        beside.contains("unchecked: tests::is_not_checked allocated outside any check"),
         "{beside}"
     );
 }
@@ -212,7 +212,7 @@ fn memory_without_an_owner_is_summed_up() {
     });
     assert_eq!(
         summary.text().unwrap(),
-        "gpu-leak-check: 1 checked: 1 clean\n  3 allocations, 1.00 MiB by threads outside every \
+        "gpu-leak-check: 1 checked: 1 clean\n  3 allocations, 1.00 MiB by threads outside any \
          check: use `Scope` to assign their allocations to a test, or `isolate` to run the test in \
          its own process",
     );

@@ -87,7 +87,7 @@ fn reasons_that_do_not_decide_are_notes() {
     check.input.untraced = Some(untraced(true));
     check.reports(
         r#"
-        inconclusive because of poisoned: the context on cuda:0 was broken outside every check of this process (CUDA_ERROR_LAUNCH_FAILED); first find the call that broke the context; running each test in its own process (nextest) protects the others
+        inconclusive because of poisoned: the context on cuda:0 was broken outside any check of this process (CUDA_ERROR_LAUNCH_FAILED); first find the call that broke the context; running each test in its own process (nextest) protects the others
         note: nothing was seen; look
         note: memory that c10 (used by tch and PyTorch) allocated from the driver is still held: only a probe can tell which parts of it are in use, so it may be a leak or a cache; register a probe named "c10" with gpu_leak_check::probe!, or empty the allocator's cache before the test ends
     "#,

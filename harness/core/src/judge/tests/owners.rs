@@ -130,7 +130,7 @@ fn allowed_memory_of_all_rounds_is_reported() {
 }
 
 #[test]
-fn a_thread_outside_every_scope_is_named() {
+fn a_thread_outside_any_scope_is_named() {
     let mut check = check();
     check
         .input

@@ -306,7 +306,7 @@ fn a_pool_of_a_broken_context_proves_nothing() {
     check.input.runs[0].end.layers.truncate(1);
     check.reports(
         "
-        inconclusive because of poisoned: the context on cuda:0 was broken outside every check of this process (CUDA_ERROR_ILLEGAL_ADDRESS); first find the call that broke the context; running each test in its own process (nextest) protects the others
+        inconclusive because of poisoned: the context on cuda:0 was broken outside any check of this process (CUDA_ERROR_ILLEGAL_ADDRESS); first find the call that broke the context; running each test in its own process (nextest) protects the others
     ",
     );
     check.input.names.broken_by = Some("tests::other".to_owned());

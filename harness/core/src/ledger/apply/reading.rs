@@ -20,12 +20,12 @@ pub struct Snapshot {
     pub usage: Vec<(UsageKey, Counted)>,
     /// How many records of the scope are live.
     pub live: u32,
-    /// How many records have been created outside every open scope so far.
+    /// How many records have been created outside any open scope so far.
     pub unowned: u64,
 }
 
 impl Ledger {
-    /// From now on, attributes resources created outside every scope to the watched program.
+    /// From now on, attributes resources created outside any scope to the watched program.
     pub fn own_all(&self) {
         self.all_its_own.store(true, Ordering::Relaxed);
     }

@@ -471,7 +471,7 @@ fn a_stack_counts_for_the_latest_scope_that_allocates_there() {
 }
 
 #[test]
-fn work_outside_every_open_scope_is_counted() {
+fn work_outside_any_open_scope_is_counted() {
     let world = World::new();
     let stranger = Creation {
         caller: Caller::default(),
