@@ -51,7 +51,7 @@ fn an_archive_writes_its_results_to_the_workspace_in_which_it_runs() {
 }
 
 #[test]
-fn a_test_that_passes_when_tried_again_is_flaky_and_no_finding() {
+fn a_test_that_passes_when_tried_again_is_flaky_and_not_a_finding() {
     let base = tempfile::tempdir().expect("a directory");
     attempt(base.path(), "leaks_at_first", 1, "none");
     attempt(base.path(), "leaks_at_first", 2, "none");

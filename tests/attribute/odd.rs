@@ -176,7 +176,7 @@ fn recursive_and_generic_inside() {
 #[gpu_leak_check::gpu_leak_check]
 #[test]
 #[expect(clippy::extra_unused_lifetimes, reason = "libtest allows them")]
-fn lifetimes_are_no_arguments<'a>() {
+fn lifetimes_are_not_arguments<'a>() {
     let text: &'a str = "static";
     assert!(!text.is_empty());
 }

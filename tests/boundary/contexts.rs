@@ -97,7 +97,7 @@ fn retains_the_primary_context_twice_and_releases_it_once() {
 }
 
 #[test]
-fn a_balanced_primary_retain_is_no_note() {
+fn a_balanced_primary_retain_is_not_a_note() {
     let checked = run("retains_and_releases_the_primary_context");
     checked.assert_clean();
     assert_eq!(checked.report().primaries, [], "{}", checked.output());

@@ -24,7 +24,7 @@ fn run_with(fault: &str, test: &str) -> Checked {
 }
 
 #[test]
-fn running_out_of_memory_inside_is_no_finding() {
+fn running_out_of_memory_inside_is_not_a_finding() {
     assert_clean_with_note(
         &run("asks_for_too_much"),
         "1 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory, requested at tests/boundary/",
@@ -40,7 +40,7 @@ fn asks_for_too_much() {
 }
 
 #[test]
-fn a_request_whose_pointer_comes_back_null_is_no_finding() {
+fn a_request_whose_pointer_comes_back_null_is_not_a_finding() {
     // The driver reports success but returns no pointer.
     run_with("fail:cuMemAlloc_v2=0@1", "is_answered_null").assert_clean();
 }

@@ -39,7 +39,7 @@ fn memory_created_once_and_kept_is_reported_and_fails_nothing() {
 
 /// Behaves like a library that keeps its last result, or its last event, until there is a new one.
 #[test]
-fn memory_that_each_run_only_replaces_is_no_leak() {
+fn memory_that_each_run_only_replaces_is_not_a_leak() {
     let checked = run("keeps_its_last_result");
     let output = checked.output();
     assert!(checked.child.status.success(), "{output}");
@@ -64,7 +64,7 @@ fn keeps_its_last_result() {
 
 /// Behaves like a library's own thread, which reaches one line from different callers.
 #[test]
-fn memory_that_an_older_thread_replaces_by_another_path_is_no_leak() {
+fn memory_that_an_older_thread_replaces_by_another_path_is_not_a_leak() {
     let checked = run("has_a_keeper_s_result");
     let output = checked.output();
     assert!(checked.child.status.success(), "{output}");
@@ -133,7 +133,7 @@ fn fills_a_static() {
 }
 
 #[test]
-fn a_leak_reached_by_another_path_each_time_is_no_first_use() {
+fn a_leak_reached_by_another_path_each_time_is_not_first_use() {
     assert_one_leak(&run("leaks_by_turns"), Kind::Linear, 32);
 }
 
@@ -151,7 +151,7 @@ fn leaks_by_turns() {
 }
 
 #[test]
-fn a_leak_reached_partly_by_another_path_later_is_no_first_use() {
+fn a_leak_reached_partly_by_another_path_later_is_not_first_use() {
     let checked = run("leaks_mostly_by_turns");
     let findings = &checked.report().findings;
     let find = |count| {

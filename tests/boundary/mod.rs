@@ -8,14 +8,14 @@
 //! | allocated before, alive after | `owners::allocated_before_and_alive_after_is_the_baseline` |
 //! | allocated inside by the scope's threads | `owners::allocated_inside_by_a_thread_of_the_test_is_a_finding`, `owners::allocated_inside_by_an_older_thread_that_entered_is_a_finding` |
 //! | by a thread outside any scope, when nothing else can run | `owners::allocated_inside_by_an_older_thread_alone_is_a_finding_that_names_it` |
-//! | the same while others may run, or by a pool whose scope has closed | `owners::allocated_by_an_older_thread_while_others_may_run_has_unknown_owner`, `owners::allocated_by_a_thread_of_an_earlier_check_has_unknown_owner`, `owners::reserved_by_an_unrelated_thread_while_others_may_run_is_no_finding` |
+//! | the same while others may run, or by a pool whose scope has closed | `owners::allocated_by_an_older_thread_while_others_may_run_has_unknown_owner`, `owners::allocated_by_a_thread_of_an_earlier_check_has_unknown_owner`, `owners::reserved_by_an_unrelated_thread_while_others_may_run_is_not_a_finding` |
 //! | freed on another thread within settle | `owners::freed_on_another_thread_while_the_check_settles_is_clean` |
 //! | freed after the verdict | `endings::memory_freed_after_the_verdict_is_late_and_the_verdict_stays` |
 //! | captured into a graph | `owners::captured_memory_is_the_graph_s` |
 //! | context created inside and not destroyed | `contexts::a_context_made_inside_and_not_destroyed_is_a_handle`, `contexts::a_primary_context_made_inside_and_kept_is_nobody_s_fault`, `contexts::an_unbalanced_primary_retain_is_a_note` |
 //! | context destroyed, last primary retain released, or device reset inside | `contexts::memory_freed_only_by_the_end_of_its_context_is_a_finding`, `contexts::memory_freed_only_by_the_last_release_is_a_finding`, `contexts::memory_freed_only_by_a_device_reset_is_a_finding` |
 //! | code loaded lazily, and a module that the test loaded | `libraries::code_that_cuda_s_own_libraries_load_lazily_is_the_baseline`, `contexts::a_module_loaded_inside_and_not_unloaded_is_a_finding` |
-//! | out of memory inside; a pointer that comes back null | `failures::running_out_of_memory_inside_is_no_finding`, `failures::a_request_whose_pointer_comes_back_null_is_no_finding` |
+//! | out of memory inside; a pointer that comes back null | `failures::running_out_of_memory_inside_is_not_a_finding`, `failures::a_request_whose_pointer_comes_back_null_is_not_a_finding` |
 //! | body panics, or returns `Err` | `endings::a_panic_stays_the_outcome_and_the_leak_is_reported_as_well`, `endings::an_error_stays_the_outcome_and_the_leak_is_reported_as_well` |
 //! | `#[should_panic]`, right panic, and a leak | `endings::the_right_panic_and_a_leak_fail_with_the_report` |
 //! | `process::exit`, abort, kill, timeout inside | `endings::a_process_that_exits_inside_a_test_is_an_aborted_test_by_name`, `endings::a_test_killed_in_the_middle_is_aborted_by_name_in_the_next_report` |

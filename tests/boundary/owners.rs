@@ -331,7 +331,7 @@ fn never_finishes_a_scope() {
 }
 
 #[test]
-fn reserved_by_an_unrelated_thread_while_others_may_run_is_no_finding() {
+fn reserved_by_an_unrelated_thread_while_others_may_run_is_not_a_finding() {
     let test = format!("{HERE}runs_beside_an_unrelated_thread");
     let fake = Fake::new();
     let run = if gpu::is_present() {

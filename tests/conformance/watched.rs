@@ -243,7 +243,7 @@ fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
 }
 
 #[test]
-fn memory_that_is_only_cached_is_no_leak() {
+fn memory_that_is_only_cached_is_not_a_leak() {
     run("keeps_nothing").assert_clean();
     run("drops_its_device").assert_clean();
     run("drops_its_device_before_a_buffer").assert_clean();
@@ -268,7 +268,7 @@ fn on_cuda_a_kept_buffer_is_reported_once_by_the_allocators_layer() {
 }
 
 #[test]
-fn on_cuda_memory_that_is_only_cached_is_no_leak() {
+fn on_cuda_memory_that_is_only_cached_is_not_a_leak() {
     checked::run("conformance::watched::keeps_nothing_on_cuda").assert_clean();
     checked::run("conformance::watched::drops_its_device_before_a_buffer_on_cuda").assert_clean();
 }

@@ -161,7 +161,7 @@ fn allocates_on_device_1_from_device_0() {
 }
 
 #[test]
-fn enabled_peer_access_is_no_leak_even_if_it_is_not_disabled() {
+fn enabled_peer_access_is_not_a_leak_even_if_it_is_not_disabled() {
     for body in ["disables_peer_access", "leaves_peer_access_enabled"] {
         run(body).assert_clean();
     }

@@ -196,7 +196,7 @@ fn keeps_more_than_its_budget() {
 }
 
 #[test]
-fn allowed_memory_in_each_round_is_no_growth() {
+fn allowed_memory_in_each_round_is_not_growth() {
     assert_allowed(&run("allowed::keeps_a_table_in_each_round"), &[3 * 4096]);
 }
 

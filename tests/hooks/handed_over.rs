@@ -8,7 +8,7 @@ use gpu_leak_hooked::Buffer;
 use super::{found, run};
 
 #[test]
-fn memory_that_a_library_hands_over_is_noted_and_no_leak() {
+fn memory_that_a_library_hands_over_is_noted_and_is_not_a_leak() {
     let checked = run("handed_over::hands_over");
     checked.assert_clean();
     let note = "1 object, 4.00 KiB, handed over during the test";

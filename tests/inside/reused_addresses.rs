@@ -25,7 +25,7 @@ fn forgets_a_block_of_a_new_pool() {
 
 /// The second run gets the same address. This does not free the first run's block.
 #[test]
-fn a_leak_is_no_deferred_free_because_the_next_run_has_its_address() {
+fn a_leak_is_not_a_deferred_free_because_the_next_run_has_its_address() {
     let checked = run("forgets_a_block_of_a_new_pool");
     let output = checked.output();
     let report = checked.report();

@@ -39,7 +39,7 @@ fn less_and_more_than_expected_fail_with_both_figures() {
 }
 
 #[test]
-fn a_leak_that_is_expected_and_missing_is_no_clean_check() {
+fn a_leak_that_is_expected_and_missing_is_not_a_clean_check() {
     let checked = run("expected::leaks_nothing");
     assert_eq!(
         headline(&checked),

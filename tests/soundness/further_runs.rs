@@ -59,7 +59,7 @@ fn leaks_in_nested_tolerant_blocks() {
 }
 
 #[test]
-fn a_leak_of_a_tolerant_block_is_no_one_time_set_up_of_its_test() {
+fn a_leak_of_a_tolerant_block_is_not_one_time_set_up_of_its_test() {
     for (test, of_all_runs) in [
         ("leaks_in_a_tolerant_block", 160),
         ("leaks_in_nested_tolerant_blocks", 240),

@@ -568,7 +568,7 @@ mod block_of_a_neighbour_in_the_first_run {
 }
 
 #[test]
-fn a_block_of_a_neighbour_is_no_finding_after_the_neighbour_has_ended() {
+fn a_block_of_a_neighbour_is_not_a_finding_after_the_neighbour_has_ended() {
     let checked = run_beside("block_of_a_neighbour_in_the_first_run");
     assert_leaked(&checked, "a_checked", 7);
     let report = report(&checked, "a_checked");

@@ -181,7 +181,7 @@ mod rounded_beside_each_other {
 }
 
 #[test]
-fn the_rounding_of_a_block_is_no_leak_no_matter_who_owns_the_block() {
+fn the_rounding_of_a_block_is_not_a_leak_no_matter_who_owns_the_block() {
     run("sums::hands_over_a_rounded_block").assert_clean();
     let checked = run("sums::calls_a_check_that_loses_a_rounded_block");
     assert_leaked(&checked, "loses", 10);

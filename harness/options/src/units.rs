@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_number_is_refused() {
+    fn text_that_is_not_a_number_is_refused() {
         for text in ["", "MiB", ".5", "5.", "1.2.3", "-1"] {
             assert_eq!(Quantity::read(text), None, "{text}");
         }

@@ -270,7 +270,7 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
     }
 
     #[test]
-    fn a_mapping_without_a_file_is_no_module() {
+    fn a_mapping_without_a_file_is_not_a_module() {
         let modules = Modules::parse(MAPS);
         for address in [0x0, 0x5800, 0x6800, 0xb000] {
             assert_eq!(modules.find(address), None, "{address:x}");
@@ -278,7 +278,7 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
     }
 
     #[test]
-    fn a_copy_mapped_as_data_is_no_part_of_the_module_beside_it() {
+    fn a_copy_mapped_as_data_is_not_part_of_the_module_beside_it() {
         const COPY_BELOW: &str = "\
 1000-3000 r--p 00000000 08:01 11 /w/libtrain.so
 3000-4000 r--p 00000000 08:01 11 /w/libtrain.so
@@ -291,7 +291,7 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
     }
 
     #[test]
-    fn a_copy_below_a_module_that_begins_with_code_is_no_part_of_it() {
+    fn a_copy_below_a_module_that_begins_with_code_is_not_part_of_it() {
         const COPY_BELOW: &str = "\
 1000-3000 r--p 00000000 08:01 11 /w/libtrain.so
 3000-4000 r-xp 00000000 08:01 11 /w/libtrain.so

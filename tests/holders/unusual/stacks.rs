@@ -81,7 +81,7 @@ fn kept_in_a_register() {
 /// address.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_thread_of_the_driver_is_no_holder() {
+fn a_thread_of_the_driver_is_not_a_holder() {
     let checked = run("stacks::kept_by_a_worker");
     let holders = beside_the_static(&checked).holders.as_deref();
     let Some([worker]) = holders else {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn order_and_unknown_facts_are_no_differences() {
+    fn order_and_unknown_facts_are_not_differences() {
         let heard = [
             made(1, Some(8), Where::Device(0)),
             freed(1),

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_on_the_stack_that_points_to_itself_is_no_thread_descriptor() {
+    fn a_list_on_the_stack_that_points_to_itself_is_not_a_thread_descriptor() {
         let (stack, descriptor) = (PAGE, 2 * PAGE + 512);
         let mut memory = Synthetic::default();
         memory.put(stack + PAGE - 8, 0);

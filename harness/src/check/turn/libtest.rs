@@ -105,7 +105,7 @@ mod tests {
     use super::{Arguments, is_test_or_closure};
 
     #[test]
-    fn an_argument_that_is_no_option_and_no_value_is_a_filter() {
+    fn an_argument_that_is_neither_an_option_nor_a_value_is_a_filter() {
         for (arguments, filters) in [
             ("", &[][..]),
             ("adam", &["adam"]),

@@ -184,7 +184,7 @@ fn a_replacement_is_deferred_unless_it_is_larger() {
 }
 
 #[test]
-fn a_replacement_through_another_path_to_the_same_line_is_no_finding() {
+fn a_replacement_through_another_path_to_the_same_line_is_not_a_finding() {
     let mut check = check();
     check.stack(11, &[frame(10), frame(50)]);
     check.stack(12, &[frame(10), frame(60)]);

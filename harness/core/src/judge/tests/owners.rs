@@ -8,7 +8,7 @@ use crate::ledger::{Anomaly, Kind, Place};
 use crate::report::{AllowedBy, Owner};
 
 #[test]
-fn memory_handed_over_is_no_leak_and_allowed_memory_is_reported() {
+fn memory_handed_over_is_not_a_leak_and_allowed_memory_is_reported() {
     let mut check = check();
     check.run(|run| {
         for (line, owner) in [(10, Ownership::HandedOver), (20, Ownership::Another)] {

@@ -230,7 +230,7 @@ fn other_scopes_and_earlier_memory_do_not_count() {
 }
 
 #[test]
-fn a_record_that_is_put_back_is_no_new_allocation() {
+fn a_record_that_is_put_back_is_not_a_new_allocation() {
     let meters = Meters::default();
     meters.begin(ScopeId(1), Layer::DRIVER);
     let record = record(1, 1, 1, 7);

@@ -117,7 +117,7 @@ fn the_nodes_of_an_abandoned_capture_belong_to_no_later_graph() {
 
 /// A parent that owns its child graph destroys it, so the program cannot.
 #[test]
-fn a_child_graph_moved_into_its_parent_is_no_leak() {
+fn a_child_graph_moved_into_its_parent_is_not_a_leak() {
     #[repr(C)]
     struct ChildNode {
         node_type: u32,

@@ -180,7 +180,7 @@ fn exported_functions_of_a_stripped_library_are_named() {
 }
 
 #[test]
-fn a_file_that_is_no_library_has_no_symbols() {
+fn a_file_that_is_not_a_library_has_no_symbols() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
