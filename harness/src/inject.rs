@@ -1,5 +1,5 @@
-//! The interface for the preloaded library that watches unmodified programs. It is not covered by
-//! SemVer, because the command, its preloaded library and this crate are released together.
+//! The interface for the library that watches unmodified programs. It is not covered by SemVer,
+//! because the command, that library and this crate are released together.
 
 pub use crate::api::before_initialisation;
 pub use crate::check::{Attached, Cause, attach};

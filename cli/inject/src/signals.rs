@@ -98,8 +98,8 @@ fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
     // stack for signals. The signal is not blocked in its own handler, which may wait until the
     // same signal, sent again, ends the process.
     action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_SIGINFO;
-    // SAFETY: `action` is complete, and the handler is `on_signal`, which does only what a handler
-    // may do.
+    // SAFETY: `action` is complete. The handler is the default one, or `on_signal`, which does only
+    // what a handler may do.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) == 0 }
 }
 

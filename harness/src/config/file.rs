@@ -296,8 +296,8 @@ fn package(manifest_dir: Option<&str>) -> PathBuf {
         .unwrap_or_default()
 }
 
-/// Resolves a relative path, first against the workspace, where cargo was called, and then against
-/// the test's own working directory.
+/// Resolves a relative path, first against the directory of the workspace and then against the
+/// test's own working directory.
 fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
     let candidates = [root.join(chosen), chosen.to_owned()];
     let found = candidates.iter().find(|path| path.is_file());

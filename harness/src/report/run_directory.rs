@@ -44,7 +44,7 @@ impl RunDirectory {
     }
 
     /// Creates a new file in the directory, for process `pid` of the program `binary`. If the
-    /// directory is new, removes the oldest run.
+    /// directory is new, removes the old runs that are no longer kept.
     pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<PathBuf> {
         let directory = self.base.join(&self.run);
         fs::create_dir_all(&self.base)?;

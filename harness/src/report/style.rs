@@ -41,8 +41,9 @@ impl Style {
     pub const COLOURED: Self = Self { colour: true };
 
     /// Returns the style for this process's standard error. It is coloured if standard error is a
-    /// terminal and [`NO_COLOR`](https://no-color.org) is not set. With
-    /// [`CLICOLOR_FORCE`](https://bixense.com/clicolors/), it is always coloured.
+    /// terminal (other than one with `TERM=dumb`) or
+    /// [`CLICOLOR_FORCE`](https://bixense.com/clicolors/) is set, but never if
+    /// [`NO_COLOR`](https://no-color.org) is set.
     pub fn for_stderr() -> Self {
         Self::chosen(|name| env::var_os(name), std::io::stderr().is_terminal())
     }

@@ -61,7 +61,8 @@ impl Blas {
         Ok(blas)
     }
 
-    /// Directs all later work to a stream. This makes cuBLAS forget its workspace.
+    /// Directs all later work to a stream. cuBLAS then uses its default workspace again, even if
+    /// another one was set.
     ///
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetstream>
     fn work_on(&mut self, stream: CUstream) -> Result<()> {

@@ -20,8 +20,9 @@ const PAGE: u64 = 2 << 20;
 /// How many other processes are named.
 const NAMED: usize = 3;
 
-/// Returns the usage of each device before and after the check, the driver first. Whole-device
-/// figures can come from the second run, because the first one may have created the contexts.
+/// Returns the usage of each device before and after the check, with the driver's row first.
+/// Whole-device figures can come from the second run, because the first one may have created the
+/// contexts.
 pub fn device_tables(input: &CheckInput) -> Vec<DeviceTable> {
     let (names, first) = (&input.names, input.first());
     let is_growth = input.facts.rounds > 1;

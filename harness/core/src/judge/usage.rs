@@ -6,7 +6,7 @@ use crate::ledger::event::ContextUid;
 use crate::ledger::{Amount, Counted, Layer, Place, PoolName};
 use crate::units::total;
 
-/// The usage of each layer at one moment.
+/// All figures at one moment: those of each layer, of the handles and of whole devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The usage of each layer at each place.
