@@ -64,7 +64,7 @@ pub enum Error {
         /// The reason.
         detail: String,
     },
-    /// A call to an embedded device failed on request.
+    /// A call to an embedded device failed, as a test had requested.
     Fault {
         /// The call, for example `free`.
         call: &'static str,
@@ -136,7 +136,7 @@ impl fmt::Display for Error {
             Self::Gradient { detail } => write!(out, "backward: {detail}"),
             Self::Capture { detail } => write!(out, "capture: {detail}"),
             Self::Unavailable { device, detail } => write!(out, "{device}: {detail}"),
-            Self::Fault { call } => write!(out, "{call}: failed on request"),
+            Self::Fault { call } => write!(out, "{call}: failed as requested"),
             Self::Cuda(error) => write!(out, "CUDA driver: {error}"),
             Self::Cublas(error) => write!(out, "cuBLAS: {error}"),
             Self::Curand(error) => write!(out, "cuRAND: {error}"),

@@ -30,11 +30,11 @@ fn leaks_as_expected() {
 fn less_and_more_than_expected_fail_with_both_figures() {
     assert_eq!(
         headline(&run("expected::leaks_less")),
-        "gpu leak check: expected to leave 2 objects, 1.00 KiB, and left 1 object, 512 B"
+        "gpu leak check: expected to leave 2 objects, 1.00 KiB, but left 1 object, 512 B"
     );
     assert_eq!(
         headline(&run("expected::leaks_though_none_was_expected")),
-        "gpu leak check: expected to leave 0 objects, and left 1 object"
+        "gpu leak check: expected to leave 0 objects, but left 1 object"
     );
 }
 
@@ -43,7 +43,7 @@ fn a_leak_that_is_expected_and_missing_is_not_a_clean_check() {
     let checked = run("expected::leaks_nothing");
     assert_eq!(
         headline(&checked),
-        "gpu leak check: expected to leave 1 object, and left 0 objects"
+        "gpu leak check: expected to leave 1 object, but left 0 objects"
     );
     let report = checked.report();
     assert_eq!(report.status, CheckStatus::Unexpected, "{report:?}");

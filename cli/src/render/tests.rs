@@ -117,7 +117,7 @@ fn a_program_that_was_aborted_has_no_line_in_github() {
     assert!(text.starts_with("::error title="), "{text}");
 }
 
-/// A free function that only calls the API is not where a leak is looked for.
+/// Users do not look for a leak in a free function that only calls the API.
 #[test]
 fn all_formats_show_the_line_outside_a_wrapper() {
     let mut leak = sample::finding(FindingKind::Leaked, "gpu::allocate", 1, MIB);
@@ -329,7 +329,7 @@ fn the_last_attempt_decides_and_a_flaky_test_is_named() {
 
 #[test]
 fn an_expected_leak_that_is_missing_fails_in_every_format() {
-    let what = "expected to leave 1 object, and left 0 objects";
+    let what = "expected to leave 1 object, but left 0 objects";
     let mut run = sample::run(vec![Report {
         reason: Some(Reason {
             code: Code::Expectation,

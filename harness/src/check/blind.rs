@@ -125,7 +125,7 @@ fn in_forked_child() -> Reason {
         Code::Unheard,
         "this process is a forked child of the test program, and calls in a forked child are not \
          intercepted",
-        "run the check in the parent, or start a new program instead of a copy of this one",
+        "run the check in the parent, or start a separate program instead of forking this one",
     )
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn check(
     let checked = pin!(check_async(session, async |scope| body(scope)));
     match checked.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(checked) => checked,
-        Poll::Pending => unreachable!("nothing had to be waited for"),
+        Poll::Pending => unreachable!("there was nothing to wait for"),
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String
     let met = |expected: Option<u64>, left| expected.is_none_or(|expected| expected == left);
     if !(met(expect.count, count) && met(expect.bytes, bytes)) {
         return Err(format!(
-            "expected to leave {}, and left {}",
+            "expected to leave {}, but left {}",
             amount(expect.count, expect.bytes),
             amount(expect.count.map(|_| count), expect.bytes.map(|_| bytes))
         ));
