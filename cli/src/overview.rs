@@ -382,7 +382,7 @@ mod tests {
     use super::Overview;
     use crate::render::sample;
 
-    /// A function that only calls the API is not where a leak is looked for.
+    /// Users do not look for a leak in a function that only calls the API.
     #[test]
     fn leaks_through_a_wrapper_are_distinguished_by_the_lines_that_call_it() {
         let leak_at = |line| {

@@ -5,8 +5,8 @@ __device__ inline float squared_difference(const float *a, const float *b, u64 i
     return difference * difference;
 }
 
-// Computes one part per block. With a single block, the part is the mean itself, because scale is
-// then 1 / count. Otherwise scale is 1.
+// Computes one partial sum per block. With a single block, `scale` is 1 / count, and the partial
+// sum is already the mean. Otherwise `scale` is 1.
 extern "C" __global__ void mse_parts(const float *input, const float *target, u64 count,
                                      float scale, float *parts) {
     float sum = 0.0f;
@@ -16,7 +16,7 @@ extern "C" __global__ void mse_parts(const float *input, const float *target, u6
     if (threadIdx.x == 0) parts[blockIdx.x] = sum * scale;
 }
 
-// One block adds the parts up, and the result replaces the first of them.
+// One block adds up the partial sums, and stores the result in place of the first.
 extern "C" __global__ void mse_total(float *parts, u32 count, float scale) {
     float sum = 0.0f;
     for (u32 i = threadIdx.x; i < count; i += blockDim.x)

@@ -2,8 +2,8 @@
 //
 // A block of 16 × 16 threads computes a tile of 16 × 16 results. It walks the shared dimension in
 // steps of 64, so that every thread has eight loads in flight at once, and loads the next step
-// while it computes the current one: small products wait for memory, not for arithmetic. cuBLAS
-// computes the large ones.
+// while it computes the current one: small products are limited by the latency of memory, not by
+// arithmetic. cuBLAS computes the large ones.
 
 #define TILE 16
 #define DEPTH 64

@@ -28,14 +28,14 @@ extern "C" __global__ void sum_columns(const float *in, u64 outer, u64 size, u64
         __syncthreads();
         parts[threadIdx.y][threadIdx.x] = sum;
         __syncthreads();
-        // After the transposition, a warp holds one column's parts.
+        // After the transposition, a warp holds the partial sums of one column.
         sum = warp_sum(parts[threadIdx.x][threadIdx.y]);
         column = tile % tiles * 32 + threadIdx.y;
         if (threadIdx.x == 0 && column < inner) out[block * inner + column] = sum * scale;
     }
 }
 
-// Computes one part per block. A second launch adds up the parts.
+// Computes one partial sum per block. A second launch adds them up.
 extern "C" __global__ void sum_parts(const float *in, u64 count, float *parts) {
     float sum = 0.0f;
     for (u64 i = first_index(); i < count; i += index_step())

@@ -6,7 +6,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::Path;
 use syn::spanned::Spanned;
 
-/// Paths into the library, regardless of the name that the user's crate has for it.
+/// Builds paths to the library's items, under whatever name the user's crate knows the library.
 pub(crate) struct Paths {
     library: TokenStream,
     /// The span of every path, so that rustc reports only one error if the library is not found.

@@ -1,5 +1,5 @@
 //! The boundary table of the design: what belongs to a test, what does not, and what cannot be
-//! known. Each row has tests named after it. The body of such a test is an ignored test beside it,
+//! known. Each row has tests named after it. The body of such a test is an ignored test next to it,
 //! which runs in a separate process.
 //!
 //! | row | tests |

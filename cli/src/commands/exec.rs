@@ -20,8 +20,9 @@ use crate::run::Run;
 use crate::session::{self, Session};
 use crate::workspace;
 
-/// The documented variables that make PyTorch and JAX allocate every tensor from the driver and
-/// free it there: <https://docs.pytorch.org/docs/stable/cuda_environment_variables.html>,
+/// The documented environment variables that make PyTorch and JAX allocate every tensor directly
+/// from the driver, without caching:
+/// <https://docs.pytorch.org/docs/stable/cuda_environment_variables.html>,
 /// <https://docs.jax.dev/en/latest/gpu_memory_allocation.html>.
 const EXACT: [(&str, &str); 3] = [
     ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),

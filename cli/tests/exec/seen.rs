@@ -40,7 +40,7 @@ fn a_program_that_finds_no_device_is_not_clean() {
     assert_eq!(report.status, CheckStatus::NotMeasured);
     let code = report.reason.as_ref().map(|reason| reason.code);
     assert_eq!(code, Some(Code::NoGpu), "{report:?}");
-    // Beside a process that was measured, such a process does not affect the exit code.
+    // If another process was measured, such a process does not affect the exit code.
     let child = format!("'{}' clean", program().display());
     let words = [OsStr::new("does-without"), OsStr::new(&child)];
     let beside = ran_with(&machine, &[], program(), &words);

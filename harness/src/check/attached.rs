@@ -216,7 +216,7 @@ impl Attached {
             print_line(&line);
         }
         // The lock is held until here. Otherwise, a snapshot could be written after the verdict and
-        // remain beside it, or a process that ends at that moment could leave an incomplete line.
+        // remain next to it, or a process that ends at that moment could leave an incomplete line.
         drop(state);
     }
 

@@ -210,11 +210,11 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
     Ok(keep(&library))
 }
 
-/// Returns what to try to open as the driver, the best candidate first. Usually this is the
-/// driver's name, for which the loader searches. However, an entry of the loader's search path that
-/// is empty or relative means the working directory, and the harness must not load a file that
-/// another user may have put there. If there is such an entry, the result consists of files in the
-/// absolute directories of the path and in the system's directories.
+/// Returns the names or paths to try when opening the driver, the best candidate first. Usually
+/// they are the driver's file names, for which the loader searches. However, an entry of the
+/// loader's search path that is empty or relative means the working directory, and the harness must
+/// not load a file that another user may have put there. If there is such an entry, the result
+/// contains paths in the absolute directories of the search path and in the system's directories.
 fn candidates(searched: &str) -> Vec<PathBuf> {
     const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
     const SYSTEM: [&str; 5] = [

@@ -26,7 +26,7 @@ const USED: c_int = 7;
 const OF_GRAPHS: [c_int; 2] = [0, 2];
 
 /// Returns the usage of the pools of every device in use. With `empties`, each pool first releases
-/// its unused memory, unless a stream capture is in progress, which that could break.
+/// its unused memory, unless a stream capture is in progress, which emptying a pool could break.
 ///
 /// Memory counts as used until the host has observed that its asynchronous free is complete, so
 /// [synchronise](super::synchronise::contexts) first.
@@ -89,7 +89,7 @@ fn read_all(reserved: c_int, empties: bool) -> Vec<LayerUsage> {
 /// live during the call. Does nothing if the driver cannot be called.
 fn with_pools(mut each: impl FnMut(&Driver, Place, PoolName, u64)) {
     let _quiet = quiet();
-    // In a forked child, the driver may not be called, and the locks may be held for ever.
+    // In a forked child, the driver may not be called, and the locks may be held forever.
     let Some(driver) = driver::get() else {
         return;
     };

@@ -35,7 +35,7 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
     };
     let mut poisoned = Vec::new();
     for context in ledger::live().contexts.all() {
-        // While this waited for the previous context, others may have been destroyed.
+        // Other contexts may have been destroyed during the wait for the previous one.
         let Some(_contexts) = CONTEXT_EXCLUSION.read() else {
             break;
         };

@@ -241,7 +241,7 @@ fn append(path: &Path, record: &Record<'_>) -> io::Result<()> {
 }
 
 /// Returns an error if this process may not write a file of `size` bytes. The write itself would
-/// raise SIGXFSZ, which ends the process by default. The limit is read anew each time, because a
+/// raise SIGXFSZ, which ends the process by default. The limit is read again each time, because a
 /// test may set it; where there is no `/proc`, no limit is known.
 fn within_size_limit(size: u64) -> io::Result<()> {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();

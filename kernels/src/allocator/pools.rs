@@ -1,4 +1,4 @@
-//! The cached blocks: those that serve every request, and those that one graph keeps for itself.
+//! The cached blocks: those that can serve any request, and those that one graph keeps for itself.
 
 use super::block::{BlockId, PoolIndex};
 use super::pool::Pool;
@@ -9,7 +9,7 @@ use crate::stream::StreamId;
 /// Every pool of an allocator.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    /// The entries of a private pool that was forgotten are reused.
+    /// The entries of a private pool that no longer exists are reused.
     all: Vec<Pool>,
     private: Vec<PrivatePool>,
     /// The private pool that was opened last.

@@ -43,7 +43,7 @@ pub(crate) enum Binary {
     SinBackward,
 }
 
-/// The operations on each element of a product before it is stored.
+/// The operations that are applied to each element of a matrix product before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epilogue<'a> {
     /// A contiguous vector that is added to each row. It has as many elements as a row.

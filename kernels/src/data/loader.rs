@@ -9,7 +9,7 @@ use crate::random::permutation;
 use super::dataset::{Dataset, SharedDataset};
 use super::epoch::Epoch;
 
-/// Divides a data set into batches of type `B`, anew for each epoch.
+/// Divides a data set into batches of type `B`, once for each epoch.
 ///
 /// ```
 /// use gpu_leak_kernels::HostTensor;

@@ -21,8 +21,8 @@ use crate::stream::{Stream, StreamId};
 /// A handle to a device, like an [`Arc`](std::sync::Arc) of its state.
 ///
 /// The count of handles and the allocator's count of blocks become 0 only under the allocator's
-/// lock. The thread that finds both counts at 0 under the lock has given up the last claim to the
-/// state, and destroys the state.
+/// lock. The thread that finds both counts at 0 under the lock has given up the last reference to
+/// the state, and destroys the state.
 pub(super) struct Handle(NonNull<Counted>);
 
 struct Counted {
@@ -65,12 +65,13 @@ impl Handle {
         unsafe { self.0.as_ref() }
     }
 
-    /// Gives up a claim to the state by a change that `act` makes under the allocator's lock, and
-    /// destroys the state if that was the last claim.
+    /// Calls `act` under the allocator's lock to give up one reference to the state, and destroys
+    /// the state if that was the last reference. A counted handle is a reference, and so is a block
+    /// that is handed out.
     ///
     /// # Safety
     ///
-    /// The claim must be the caller's own and end with `act`, and the handle must not be used
+    /// `act` must give up a reference that the caller holds, and the handle must not be used
     /// afterwards.
     #[inline]
     unsafe fn give_up(&self, act: impl FnOnce(&Counted, &mut Caching)) {
@@ -78,18 +79,18 @@ impl Handle {
         let mut caching = counted.state.allocator.lock();
         act(counted, &mut caching);
         let last = !caching.has_handed_out() && counted.handles.load(Ordering::Acquire) == 0;
-        // If it was not the last claim, another thread may destroy the state from here on.
+        // If it was not the last reference, another thread may destroy the state from here on.
         drop(caching);
         if last {
-            // SAFETY: no claim is left, and a new claim can only be derived from an existing one.
-            // So nothing refers to the state, and no other thread gets here.
+            // SAFETY: no reference is left, and a new one can only be derived from an existing one.
+            // So nothing uses the state, and no other thread gets here.
             unsafe { self.destroy() };
         }
     }
 
     /// # Safety
     ///
-    /// There must be no claim to the state.
+    /// There must be no reference to the state.
     #[cold]
     #[inline(never)]
     unsafe fn destroy(&self) {
@@ -102,7 +103,7 @@ impl Clone for Handle {
     #[inline]
     fn clone(&self) -> Self {
         // The count cannot overflow in practice. Relaxed is enough, as in `Arc`, because this
-        // handle is already a claim.
+        // handle is already a reference.
         self.counted().handles.fetch_add(1, Ordering::Relaxed);
         Self(self.0)
     }

@@ -13,6 +13,6 @@ pub trait Module {
     /// is out of memory.
     fn forward(&self, input: &Tensor) -> Result<Tensor>;
 
-    /// Returns handles to the parameters that the module learns, in the order of its parts.
+    /// Returns handles to the module's trainable parameters, in the order of its submodules.
     fn parameters(&self) -> Vec<Tensor>;
 }

@@ -12,7 +12,7 @@ super::leak::planted! {
     Caching, "block", ["samples": 1 of 12_800, "labels": 1 of 512], super::leak::SMALL_SEGMENT
 }
 
-/// The last batch of each epoch, kept to resume from there after a failed step.
+/// The last batch of each epoch, kept so that training can resume there after a failed step.
 static ENDS: Mutex<Vec<(Tensor, Tensor)>> = Mutex::new(Vec::new());
 
 fn run(device: &Device) -> Result<()> {

@@ -8,7 +8,7 @@ use crate::tensor::Tensor;
 
 super::leak::planted! {
     "pinned_segment",
-    "a tensor that may stay is allocated beside large tensors and keeps their whole segment",
+    "a tensor that may stay is allocated next to large tensors and keeps their whole segment",
     Caching, "block", ["pin": 1 of 2_097_152], super::leak::LARGE_SEGMENT
 }
 

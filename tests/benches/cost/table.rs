@@ -48,7 +48,7 @@ pub(crate) struct Results {
 
 pub(crate) fn print(results: &Results) {
     println!(
-        "{}; medians, middle half of the blocks in brackets",
+        "{}; medians, with the interquartile range of the blocks in brackets",
         results.device
     );
     println!();

@@ -51,9 +51,9 @@ impl<'a> TestProgram<'a> {
     pub(super) fn run_unwatched(&self) -> ExitResult<u8> {
         let mut command = Command::new(self.path);
         command.args(self.arguments);
-        // A program with the documentation tests of an edition-2024 crate starts itself anew for each
-        // of them. rustdoc does not name its path if there is a runner, and without the path, all of
-        // them run in one process.
+        // A program with the documentation tests of an edition-2024 crate starts itself again for
+        // each of them. rustdoc does not name its path if there is a runner, and without the path,
+        // all of them run in one process.
         let status = command.env("RUSTDOC_DOCTEST_BIN_PATH", self.path).status();
         let status = status.map_err(|why| self.not_started(&why))?;
         Ok(code_of(status))

@@ -416,7 +416,7 @@ mod tests {
             ..Site::default()
         };
         assert_eq!(site.callers("main").as_deref(), Some("fill ← main"));
-        // The functions of libraries are not named beside the user's own.
+        // The functions of libraries are not named next to the user's own.
         site.frames[0].owner = Owner::User;
         assert_eq!(site.callers("main"), None);
     }

@@ -122,7 +122,7 @@ fn decide(
 static RUNNERS_BEGAN: AtomicU64 = AtomicU64::new(0);
 static RUNNERS_ENDED: AtomicU64 = AtomicU64::new(0);
 
-/// How many threads without a scope have come to the gate or have run a check. Each thread is
+/// How many threads without a scope have reached the gate or have run a check. Each thread is
 /// counted once.
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
@@ -133,7 +133,7 @@ thread_local! {
     static HAS_ARRIVED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Records that this thread has come to the gate, or runs a check without waiting there.
+/// Records that this thread has reached the gate, or runs a check without waiting there.
 pub(crate) fn arrive() {
     if is_counted_thread() && !HAS_ARRIVED.replace(true) {
         ARRIVED.fetch_add(1, SeqCst);
@@ -269,7 +269,7 @@ impl ProcessAtBegin {
     }
 
     /// Whether every thread that was started in the meantime is waiting at the gate. A thread that
-    /// came to the gate for the first time must be one of these: if it had existed when the run
+    /// reached the gate for the first time must be one of these: if it had existed when the run
     /// began, the check would not have been alone.
     fn nobody_came(&self, turn: &Turn<'_>) -> bool {
         let now = ThreadsWithoutScope::now(turn);
@@ -283,7 +283,7 @@ impl ProcessAtBegin {
 /// Whether only the thread that runs the check and threads with a scope can be active; `None` if
 /// threads began or ended while they were being counted.
 fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
-    // Whatever threads there are, this test has started them.
+    // No other test could have started a thread.
     if concurrency() == Concurrency::OneTest {
         return Some(true);
     }
@@ -308,7 +308,8 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     let all = list_threads()?.into_iter();
     let with_scope = threads_with_scope();
     let mut others = all.filter(|thread| !with_scope.contains(thread) && can_act(*thread));
-    // The search ends at the first thread too many, because each takes several system calls.
+    // The search ends at the first thread too many, because looking at a thread takes several
+    // system calls.
     Some(others.nth(own as usize).is_none())
 }
 
@@ -321,13 +322,13 @@ fn threads_with_scope() -> Vec<i32> {
 
 /// Returns the threads of checks that have ended, each with its [`time_of_waiting`].
 fn threads_of_ended_checks(earlier: &[ScopeId]) -> Vec<(i32, Option<u64>)> {
-    // Whatever threads there are, this test has started them.
+    // No other test could have started a thread.
     if concurrency() == Concurrency::OneTest {
         return Vec::new();
     }
     let threads = interpose::marked_threads().into_iter();
     let left = threads.filter(|thread| {
-        // The token of a driver's own thread is not the number of a scope.
+        // The token of a driver's own thread does not fit in the number of a scope.
         let scope = u32::try_from(thread.token).ok().filter(|scope| *scope != 0);
         scope.is_some_and(|scope| is_of_an_ended_check(ScopeId(scope), earlier))
     });

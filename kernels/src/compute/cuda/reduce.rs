@@ -13,7 +13,8 @@ use super::launch::Grid;
 /// A line of up to this many elements is summed by one block.
 const LINE: u64 = 1 << 16;
 
-/// The maximum number of parts of a line. More would not use the GPU any better.
+/// The maximum number of parts into which a long line is divided. More parts would not use the GPU
+/// any better.
 const MAX_PARTS: u64 = 1024;
 
 impl ReduceKernels for Cuda {

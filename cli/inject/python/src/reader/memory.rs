@@ -22,12 +22,12 @@ pub(super) trait Memory {
     fn bytes(&self, at: usize, length: usize, take: &mut dyn FnMut(&[u8])) -> Option<()>;
 }
 
-/// Whether an address can be the address of an object in a program.
+/// Whether an object of the program can be at this address.
 fn is_address(at: usize) -> bool {
     (0x1000..1 << 47).contains(&at)
 }
 
-/// Whether an address can be the address of a word.
+/// Whether an aligned word can be at this address.
 fn is_word(at: usize) -> bool {
     is_address(at) && at.is_multiple_of(align_of::<usize>())
 }

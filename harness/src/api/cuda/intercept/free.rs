@@ -99,7 +99,7 @@ impl Listener<'_> {
                 return;
             }
             Some(context) => Some(context),
-            // If the ledger knows of no other use, this was the last one.
+            // If the context has no record any more, the call has released its last use.
             None => key(call.space, call.value)
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
                 .and_then(|key| self.detached(key.value())),
