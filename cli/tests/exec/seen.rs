@@ -238,7 +238,12 @@ fn the_program_s_options_are_not_the_command_s() {
 #[test]
 fn a_process_that_outlives_the_program_is_named() {
     for (then, code) in [("clean", 0), ("nothing", 3)] {
-        let line = format!("sleep 5 >&- 2>&- & '{}' {then}", program().display());
+        // Until the shell's child has become `sleep`, it has the name of the shell.
+        let is_sleep = "read -r name < /proc/$!/comm && [ \"$name\" = sleep ]";
+        let line = format!(
+            "sleep 5 >&- 2>&- & until {is_sleep}; do :; done; '{}' {then}",
+            program().display()
+        );
         let words = ["-c", &line].map(OsStr::new);
         let ran = ran_with(&Fake::new(), &[], Path::new("/bin/sh"), &words);
         assert_eq!(ran.reported.code, Some(code), "{:?}", ran.reported);
