@@ -1,7 +1,7 @@
 //! The definitions that take precedence over those of glibc and the drivers.
 
 mod bindings;
-mod close;
+mod dlclose;
 mod dlsym;
 mod heap;
 mod live;

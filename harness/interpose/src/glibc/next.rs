@@ -81,7 +81,7 @@ pub(crate) unsafe fn behind<F: Copy>(known: &AtomicPtr<c_void>, name: &CStr) -> 
     unsafe { function(once(known, || dlsym()(libc::RTLD_NEXT, name.as_ptr()))) }
 }
 
-/// Closes a library without calling [the interposed function](super::close).
+/// Closes a library without calling [the interposed function](super::dlclose).
 ///
 /// # Safety
 ///

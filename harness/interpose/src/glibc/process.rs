@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use super::dlsym::{self, Interposer, MARKER, OWN};
 use super::next::{self, Dlsym};
-use super::{close, registry};
+use super::{dlclose, registry};
 use crate::interface::{BindingPastUs, BindingsPastUs, MissedCalls, Reach, Registration, function};
 
 /// The copy that serves the process, and which look-ups it intercepts. Set when the first table is
@@ -28,7 +28,7 @@ pub(crate) fn is_serving() -> bool {
 /// are not intercepted.
 pub fn register(table: &'static Registration) -> Reach {
     dlsym::link();
-    close::link();
+    dlclose::link();
     // This is called before `get_or_init`, because a thread that waits there may hold locks of the
     // loader.
     let found = find();
