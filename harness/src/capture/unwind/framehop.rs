@@ -211,8 +211,10 @@ impl<'a> StackWalk<'a> {
         while let Some(at) = address.filter(|_| steps.len() < DEPTH) {
             let mut read = ReadWords::default();
             let from = frame(at.address(), &registers_here);
+            // Whether a word can be read depends only on where the walk begins.
             let to = rules.unwind(self.modules, at, registers_here, &mut |at| {
-                read.add(at, self.words.read(at).ok_or(()))
+                let word = self.words.read(at).ok_or(())?;
+                read.add(at, Ok(word))
             });
             steps.push(TracedStep::new(from, read, to));
             let to = to.filter(|to| !self.modules.is_wrong_at(to.address));

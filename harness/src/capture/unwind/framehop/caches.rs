@@ -40,6 +40,23 @@ pub(super) struct Caches {
     pub(super) rules: CachedRules,
 }
 
+/// Returns the caller of the frame with this frame pointer if the caller's own frame pointer is 0.
+/// framehop ends there, but the exact unwinder also returns this caller, the code in which the
+/// thread or the program begins.
+#[cfg(target_arch = "aarch64")]
+fn caller_without_frame(
+    frame_pointer: u64,
+    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<UnwoundFrame> {
+    let [own, address] = [frame_pointer, frame_pointer.checked_add(8)?].map(read);
+    let address = super::SIGNATURE_MASK.strip_ptr_auth(address.ok()?);
+    (own.ok()? == 0 && address != 0).then_some(UnwoundFrame {
+        address,
+        stack_pointer: frame_pointer + 16,
+        frame_pointer: 0,
+    })
+}
+
 /// A slot for caches, in its own cache line to avoid false sharing. It is locked while a walk uses
 /// its caches.
 #[repr(align(128))]
@@ -112,8 +129,11 @@ impl CachedRules {
         let cache = self.of(address.address_for_lookup());
         let unwinder = &modules.unwinder;
         let found = unwinder.unwind_frame(address, &mut registers, cache, read);
-        let found = found.ok()?.filter(|found| *found != 0)?;
-        Some(frame(found, &registers))
+        let found = found.ok()?.filter(|found| *found != 0);
+        let found = found.map(|found| frame(found, &registers));
+        #[cfg(target_arch = "aarch64")]
+        let found = found.or_else(|| caller_without_frame(registers.fp(), read));
+        found
     }
 
     pub(super) fn of(&mut self, address: u64) -> &mut Cache {
