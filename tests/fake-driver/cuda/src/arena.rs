@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Alignment and minimum size of a piece, as for `cuMemAlloc`.
 pub(crate) const ALIGNMENT: u64 = 512;
+/// The lowest of the addresses with 32 bits that are tried. A program without relocation is below.
+const LOWEST: u64 = 1 << 28;
 
 #[derive(Debug)]
 struct Block {
@@ -32,8 +34,8 @@ struct Block {
 #[derive(Debug)]
 pub(crate) struct Arena {
     granularity: u64,
-    /// Additional flags for `mmap`.
-    flags: i32,
+    /// Whether addresses have at most 32 bits.
+    is_low: bool,
     blocks: BTreeMap<u64, Block>,
     /// Freed pieces by size, the newest last.
     free: HashMap<u64, Vec<u64>>,
@@ -56,7 +58,7 @@ impl Arena {
     pub(crate) fn new(granularity: u64) -> Self {
         Self {
             granularity,
-            flags: 0,
+            is_low: false,
             blocks: BTreeMap::new(),
             free: HashMap::new(),
             reserved: 0,
@@ -66,7 +68,7 @@ impl Arena {
     /// An arena with 32-bit addresses.
     pub(crate) fn low(granularity: u64) -> Self {
         Self {
-            flags: libc::MAP_32BIT,
+            is_low: true,
             ..Self::new(granularity)
         }
     }
@@ -210,21 +212,18 @@ impl Arena {
     }
 
     fn map_block(&mut self, size: u64) -> Option<u64> {
-        // SAFETY: a new anonymous mapping at an address that the kernel chooses overwrites nothing.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                usize::try_from(size).ok()?,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | self.flags,
-                -1,
-                0,
-            )
+        let base = match self.is_low {
+            false => map(0, size)?,
+            true => (LOWEST..1 << 32).step_by(1 << 24).find_map(|wanted| {
+                let base = map(wanted, size)?;
+                if base == wanted && base + size <= 1 << 32 {
+                    return Some(base);
+                }
+                // SAFETY: the mapping was just made, and nothing refers to it.
+                unsafe { libc::munmap(base as *mut libc::c_void, size as usize) };
+                None
+            })?,
         };
-        if address == libc::MAP_FAILED {
-            return None;
-        }
-        let base = address as u64;
         self.blocks.insert(
             base,
             Block {
@@ -245,6 +244,22 @@ impl Block {
     fn has_room(&self, size: u64) -> bool {
         self.cut + size <= self.size || (self.live == 0 && size <= self.size)
     }
+}
+
+/// Maps memory at this address if it is free, else elsewhere.
+fn map(wanted: u64, size: u64) -> Option<u64> {
+    // SAFETY: without `MAP_FIXED`, a new anonymous mapping overwrites nothing.
+    let address = unsafe {
+        libc::mmap(
+            wanted as *mut libc::c_void,
+            usize::try_from(size).ok()?,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    (address != libc::MAP_FAILED).then_some(address as u64)
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ fn every_way_to_allocate_is_seen_with_its_bytes_and_its_place() {
 fn code_and_graphs_are_seen() {
     with_driver("", || {
         watched_context();
-        let module = made!(cuModuleLoadData(c"image".as_ptr() => *const i8));
+        let module = made!(cuModuleLoadData(c"image".as_ptr() => *const std::ffi::c_char));
         let graph = made!(cuGraphCreate(0 => u32));
         let exec = made!(cuGraphInstantiateWithFlags(graph => u64, 0 => u64));
         let kinds: Vec<_> = live().iter().map(|record| record.made.kind).collect();
@@ -167,13 +167,13 @@ fn an_address_given_out_again_before_its_free_returns_keeps_its_new_record() {
                 assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
                 free(old)
             });
-            cuda!(fake_cuda_wait_held(c"cuMemFree_v2".as_ptr() => *const i8));
+            cuda!(fake_cuda_wait_held(c"cuMemFree_v2".as_ptr() => *const std::ffi::c_char));
             let new = allocate(64);
             assert_eq!(
                 new, old,
                 "the stand-in gives an address out again immediately"
             );
-            cuda!(fake_cuda_release(c"cuMemFree_v2".as_ptr() => *const i8));
+            cuda!(fake_cuda_release(c"cuMemFree_v2".as_ptr() => *const std::ffi::c_char));
             assert_eq!(freeing.join().unwrap(), 0);
         });
         assert_eq!(summary(), [(Kind::Linear, Place::cuda(0), 64)]);
