@@ -204,8 +204,9 @@ impl Graphs {
         })
     }
 
-    /// Records that `to` was created from `from` and holds the same resources. If the end of an
-    /// earlier graph with this handle was missed, returns the resources of the earlier graph.
+    /// Records that `to` was created or updated from `from` and holds the same resources. Returns
+    /// what `to` held before: after an update, or if the end of an earlier graph with this handle
+    /// was missed.
     pub(super) fn copied(&mut self, from: &Key, to: Key, auto_free: bool) -> Option<Graph> {
         let Some(graph) = self.all.get(from).cloned() else {
             return self.all.remove(&to);
@@ -213,16 +214,11 @@ impl Graphs {
         self.all.insert(to, Graph { auto_free, ..graph })
     }
 
-    /// Records that the executable graph now has the nodes of `graph`. Returns the objects that the
-    /// executable graph referred to before. The memory of the executable graph stays the same,
-    /// because an update cannot change it.
-    pub(super) fn updated(&mut self, exec: Key, graph: &Key) -> Graph {
-        let objects = self.all.get(graph).map(|graph| graph.objects.clone());
-        let exec = self.all.entry(exec).or_default();
-        Graph {
-            objects: std::mem::replace(&mut exec.objects, objects.unwrap_or_default()),
-            ..Graph::default()
-        }
+    /// Records that the executable graph now has the nodes and the references of `graph`, and
+    /// returns those that it had before. What a launch has left by then, no later launch frees.
+    pub(super) fn updated(&mut self, exec: Key, graph: &Key) -> Option<Graph> {
+        let auto_free = self.all.get(&exec).is_some_and(|exec| exec.auto_free);
+        self.copied(graph, exec, auto_free)
     }
 
     /// Moves the nodes and the references of a capture or of a graph to `graph`.

@@ -147,7 +147,7 @@ impl Shared {
     /// Records that an executable graph refers to the same resources as `graph`.
     pub(super) fn graph_updated(&mut self, exec: Key, graph: &Key) {
         let before = self.graphs.updated(exec, graph);
-        self.refer_instead(&exec, Some(before));
+        self.refer_instead(&exec, before);
     }
 
     /// Adds the references that `graph` has now, and releases those that it had `before`.

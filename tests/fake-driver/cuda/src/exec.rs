@@ -42,17 +42,7 @@ impl Driver {
     fn instantiate(&mut self, graph: Handle, flags: u64) -> Result<Handle, Error> {
         self.current()?;
         let operations = self.operations(graph)?;
-        let allocations = allocations(&operations);
-        // A graph with memory nodes can have only one executable graph at a time.
-        let is_free = |&(address, device): &(u64, usize)| {
-            self.devices[device].graph.is_free_to_instantiate(address)
-        };
-        if !allocations.iter().all(is_free) {
-            return Err(Error::NOT_SUPPORTED);
-        }
-        for (address, device) in allocations {
-            self.devices[device].graph.hold(address);
-        }
+        self.hold_memory(&operations)?;
         let references = self.graphs.get(graph).map(|graph| graph.objects.clone());
         let objects = self.share_objects(&references.unwrap_or_default());
         Ok(self.execs.insert(Exec {
@@ -62,33 +52,58 @@ impl Driver {
         }))
     }
 
+    /// Records that an executable graph has these operations. A graph with memory nodes can have
+    /// only one executable graph at a time.
+    fn hold_memory(&mut self, operations: &[Node]) -> Result<(), Error> {
+        let allocations = allocations(operations);
+        let is_free = |&(address, device): &(u64, usize)| {
+            self.devices[device].graph.is_free_to_instantiate(address)
+        };
+        if !allocations.iter().all(is_free) {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        for (address, device) in allocations {
+            self.devices[device].graph.hold(address);
+        }
+        Ok(())
+    }
+
     /// Makes an executable graph do from now on what `graph` does. Both must have the same nodes.
+    /// Memory that a launch has allocated before stays live (observed on an H200).
     fn update(&mut self, exec: Handle, graph: Handle) -> Result<(), Error> {
         let operations = self.operations(graph)?;
         let found = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
         let is_same = |(new, old): (&Node, &Node)| discriminant(new) == discriminant(old);
         if operations.len() != found.operations.len()
             || !operations.iter().zip(&found.operations).all(is_same)
-            || !allocations(&operations).is_empty()
         {
             return Err(Error::GRAPH_EXEC_UPDATE_FAILURE);
         }
+        self.hold_memory(&operations)?;
         let references = self.graphs.get(graph).map(|graph| graph.objects.clone());
         let objects = self.share_objects(&references.unwrap_or_default());
         let exec = self.execs.get_mut(exec).expect("it was just found");
-        exec.operations = operations;
-        let before = std::mem::replace(&mut exec.objects, objects);
-        self.drop_objects(before);
+        let updated = Exec {
+            operations,
+            objects,
+            ..*exec
+        };
+        let before = std::mem::replace(exec, updated);
+        self.drop_exec(before);
         Ok(())
     }
 
     fn destroy_exec(&mut self, exec: Handle) -> Result<(), Error> {
         let exec = self.execs.remove(exec).ok_or(Error::INVALID_VALUE)?;
+        self.drop_exec(exec);
+        Ok(())
+    }
+
+    fn drop_exec(&mut self, exec: Exec) {
         for (address, device) in exec.allocations() {
             self.devices[device].graph.drop_exec(address);
         }
         self.drop_objects(exec.objects);
-        Ok(())
     }
 
     /// Whether every address that the launch allocates is free, and all memory that it frees is

@@ -71,6 +71,44 @@ fn launches_that_free_what_was_left_leave_it_once() {
     });
 }
 
+/// Observed on an H200: the nodes of the new graph keep their own addresses, and what the graph
+/// before allocated stays live, even if launches free what was left.
+#[test]
+fn an_updated_executable_graph_allocates_and_frees_what_its_new_graph_does() {
+    with_driver("", || {
+        watched_context();
+        let stream = stream();
+        let update = |exec, graph| {
+            let mut result = [0_u64; 3];
+            let error = cuda!(cuGraphExecUpdate_v2(
+                exec => u64, graph => u64, &raw mut result => *mut [u64; 3]));
+            assert_eq!(error, 0);
+        };
+        let freeing = |pointer| {
+            let graph = made!(cuGraphCreate(0 => u32));
+            made!(cuGraphAddMemFreeNode(
+                graph => u64, std::ptr::null() => *const u64, 0 => usize, pointer => u64));
+            graph
+        };
+        let [(first, of_first), (second, of_second)] = [captured(stream), captured(stream)];
+        let exec = made!(cuGraphInstantiateWithFlags(first => u64, 1 => u64));
+        assert_eq!(launch(exec, stream), 0);
+        update(exec, second);
+        for _ in 0..2 {
+            assert_eq!(launch(exec, stream), 0);
+            assert_eq!(memory().len(), 2);
+        }
+        let frees = made!(cuGraphInstantiateWithFlags(freeing(of_first) => u64, 0 => u64));
+        update(frees, freeing(of_second));
+        assert_eq!(launch(frees, stream), 0);
+        assert_eq!(memory().len(), 1);
+        assert_eq!(free(of_first), 0);
+        assert_eq!(memory(), []);
+        assert_eq!(ledger::live().unknown_frees(), 0);
+        assert_eq!(anomalies(), []);
+    });
+}
+
 #[test]
 fn a_free_node_of_another_graph_frees_the_memory() {
     with_driver("", || {

@@ -191,6 +191,22 @@ fn a_launch_that_frees_memory_of_the_one_before_holds_no_more() {
 }
 
 #[test]
+fn an_update_replaces_the_memory_of_an_executable_graph_but_frees_none() {
+    let world = World::with_memory(true);
+    world.launch(EXEC);
+    world.make(graph(2));
+    world.allocates(graph(2), ADDRESS + SIZE);
+    let graph = graph(2);
+    world.0.apply(&Event::GraphUpdated { exec: EXEC, graph });
+    world.destroy(graph);
+    for _ in 0..2 {
+        world.launch(EXEC);
+        assert_eq!(world.memory(), [ADDRESS, ADDRESS + SIZE].map(pointer));
+    }
+    assert_eq!(world.anomalies(), []);
+}
+
+#[test]
 fn memory_freed_between_two_launches_is_new_with_the_second() {
     let world = World::with_memory(false);
     world.launch(EXEC);
