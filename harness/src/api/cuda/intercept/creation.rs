@@ -100,10 +100,7 @@ impl Listener<'_> {
         if create.may_answer_again && self.ledger.get(&key).is_some() {
             return;
         }
-        let elsewhere = match captured {
-            None => self.place_elsewhere(create, key.value(), &context),
-            Some(_) => None,
-        };
+        let elsewhere = self.place_elsewhere(create, key.value(), &context);
         // SAFETY: the call that `create` describes was successful.
         let made = unsafe { self.creation(create, key, &context, elsewhere) };
         if let Some(graph) = captured {

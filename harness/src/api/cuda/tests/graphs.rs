@@ -109,6 +109,23 @@ fn an_updated_executable_graph_allocates_and_frees_what_its_new_graph_does() {
     });
 }
 
+/// The stream of a capture decides where the memory is, not the current context.
+#[test]
+fn memory_captured_on_a_stream_of_another_device_is_there() {
+    with_driver("", || {
+        watched_context();
+        let other = made!(cuCtxCreate_v2(0 => u32, 1 => i32));
+        let stream = stream();
+        let mut popped = 0_u64;
+        assert_eq!(cuda!(cuCtxPopCurrent_v2(&raw mut popped => *mut u64)), 0);
+        assert_eq!(popped, other);
+        let (graph, _) = captured(stream);
+        let exec = made!(cuGraphInstantiateWithFlags(graph => u64, 0 => u64));
+        assert_eq!(launch(exec, stream), 0);
+        assert_eq!(memory(), [(Kind::Graph, Place::cuda(1), 400)]);
+    });
+}
+
 #[test]
 fn a_free_node_of_another_graph_frees_the_memory() {
     with_driver("", || {
