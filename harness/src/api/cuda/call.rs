@@ -86,6 +86,8 @@ pub(super) enum At {
     Host,
     /// On this device.
     Device(i32),
+    /// On the device of this green context.
+    Green(u64),
     /// At the location in these properties.
     Properties(In<Properties>),
 }

@@ -241,7 +241,7 @@ functions! {
         |stream: Out, flags: u32, priority: i32| handle(Kind::Stream, stream),
     // The stream ends neither with the green context nor with the current context.
     cuGreenCtxStreamCreate[12050] = |stream: Out, green: u64, flags: u32, priority: i32|
-        Creates { outlives_context: true, ..handle(Kind::Stream, stream) },
+        Creates { outlives_context: true, ..handle(Kind::Stream, stream).at(At::Green(green)) },
     cuStreamDestroy[2000] | cuStreamDestroy_v2[4000] = |stream: u64| destroys(Kind::Stream, stream),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EVENT.html
     cuEventCreate[2000] = |event: Out, flags: u32| handle(Kind::Event, event),

@@ -183,6 +183,10 @@ impl Listener<'_> {
             At::Context => Place::UNKNOWN,
             At::Host => Place::HOST,
             At::Device(device) => place_of(device),
+            At::Green(green) => {
+                let green = self.ledger.get(&named(Kind::GreenContext, green));
+                green.map_or(Place::UNKNOWN, |green| green.made.place)
+            }
             At::Properties(properties) => {
                 // SAFETY: the call was successful, so the driver has read the properties.
                 let properties = unsafe { properties.read() };

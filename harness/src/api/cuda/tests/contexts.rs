@@ -110,3 +110,23 @@ fn detaching_a_primary_context_does_not_end_it() {
         assert_eq!(ledger::live().unknown_frees(), 0);
     });
 }
+
+/// The current context decides neither where the stream is nor where its memory is.
+#[test]
+fn a_stream_of_a_green_context_is_on_its_device() {
+    with_driver("", || {
+        watched_context();
+        let mut resource = [0_u64; 20];
+        let at = (&raw mut resource).expose_provenance() as u64;
+        assert_eq!(
+            cuda!(cuDeviceGetDevResource(1 => i32, at => u64, 1 => u32)),
+            0
+        );
+        let description = made!(cuDevResourceGenerateDesc(at => u64, 1 => u32));
+        let green = made!(cuGreenCtxCreate(description => u64, 1 => i32, 1 => u32));
+        let stream = made!(cuGreenCtxStreamCreate(green => u64, 1 => u32, 0 => i32));
+        made!(cuMemAllocAsync(400 => usize, stream => u64));
+        let places = summary().into_iter().map(|(_, place, _)| place);
+        assert_eq!(places.collect::<Vec<_>>(), [Place::cuda(1); 3]);
+    });
+}
