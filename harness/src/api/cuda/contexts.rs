@@ -67,11 +67,6 @@ impl Context {
             place: self.place,
         })
     }
-
-    /// Returns the number of the context in the ledger, if the ledger knows it.
-    pub(super) fn reported(self) -> Option<ContextUid> {
-        self.is_reported.then_some(self.uid)
-    }
 }
 
 /// The known contexts. There are few contexts, and threads rarely change their current one.
@@ -184,7 +179,13 @@ impl Contexts {
     /// Records that a green context was converted to a context that can be current.
     pub(super) fn converted(&self, green: u64, handle: u64) {
         let mut known = self.lock();
-        known.retain(|context| context.handle != handle || context.green == green);
+        // The context may have been seen as that of a stream before, and taken for a primary one.
+        for other in known
+            .iter_mut()
+            .filter(|it| it.handle == handle && it.green != green)
+        {
+            other.handle = 0;
+        }
         self.green(&mut known, green).handle = handle;
         self.changed();
     }

@@ -60,7 +60,7 @@ impl Listener<'_> {
             }
         }
         if let Some(green) = self.contexts.end(|it| it.green == green) {
-            self.context_ended(Some(green.uid), ContextEnd::Destroyed);
+            self.context_ended(Some(green), ContextEnd::Destroyed);
             self.primary_ended(green.place, ContextEnd::Destroyed);
         }
     }
@@ -81,14 +81,14 @@ impl Listener<'_> {
         // A reset ends the context, no matter who holds it.
         if cause == ContextEnd::Reset || is_active() == Some(false) {
             while let Some(ended) = self.contexts.end_primary(place) {
-                self.context_ended(ended.reported(), cause);
+                self.context_ended(Some(ended), cause);
             }
         }
     }
 
-    /// Reports the end of a context whose beginning was reported.
-    pub(super) fn context_ended(&self, context: Option<ContextUid>, cause: ContextEnd) {
-        if let Some(context) = context {
+    /// Reports the end of a context.
+    pub(super) fn context_ended(&self, context: Option<Context>, cause: ContextEnd) {
+        if let Some(Context { uid: context, .. }) = context {
             self.report(Event::ContextDestroyed {
                 context,
                 cause,

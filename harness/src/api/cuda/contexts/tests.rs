@@ -87,14 +87,6 @@ fn a_created_context_is_not_the_primary_context_of_its_device() {
 }
 
 #[test]
-fn a_context_that_was_never_current_is_not_reported() {
-    let contexts = Contexts::new();
-    contexts.created(0xc1, Place::cuda(0), true);
-    let ended = contexts.end_primary(Place::cuda(0)).unwrap();
-    assert_eq!(ended.reported(), None);
-}
-
-#[test]
 fn objects_of_a_green_context_end_with_the_primary_one_that_it_retains() {
     let contexts = Contexts::new();
     let place = Place::cuda(1);

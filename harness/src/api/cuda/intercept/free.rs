@@ -104,7 +104,7 @@ impl Listener<'_> {
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
                 .and_then(|key| self.detached(key.value())),
         };
-        self.context_ended(ended.and_then(Context::reported), ContextEnd::Destroyed);
+        self.context_ended(ended, ContextEnd::Destroyed);
     }
 
     /// Returns the place of a primary context if this call releases a use of that context.

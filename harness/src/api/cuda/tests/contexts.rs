@@ -111,19 +111,58 @@ fn detaching_a_primary_context_does_not_end_it() {
     });
 }
 
+fn green(device: i32) -> u64 {
+    let mut resource = [0_u64; 20];
+    let at = (&raw mut resource).expose_provenance() as u64;
+    let error = cuda!(cuDeviceGetDevResource(device => i32, at => u64, 1 => u32));
+    assert_eq!(error, 0);
+    let description = made!(cuDevResourceGenerateDesc(at => u64, 1 => u32));
+    made!(cuGreenCtxCreate(description => u64, device => i32, 1 => u32))
+}
+
+/// The program retains the primary context after the green one, and never makes it current.
+#[test]
+fn memory_of_a_green_context_ends_with_a_primary_context_that_was_never_current() {
+    with_driver("", || {
+        watched_context();
+        let green = green(1);
+        let current = made!(cuCtxFromGreenCtx(green => u64));
+        assert_eq!(cuda!(cuCtxSetCurrent(current => u64)), 0);
+        allocate(64);
+        made!(cuDevicePrimaryCtxRetain(1 => i32));
+        assert_eq!(cuda!(cuGreenCtxDestroy(green => u64)), 0);
+        assert_eq!(summary(), [(Kind::Linear, Place::cuda(1), 64)]);
+        assert_eq!(cuda!(cuDevicePrimaryCtxRelease_v2(1 => i32)), 0);
+        assert_eq!(summary(), []);
+    });
+}
+
+/// The program gets the context of a stream, and later the same context from the green context.
+#[test]
+fn memory_of_a_green_context_ends_with_the_primary_context_however_it_was_made_current() {
+    with_driver("", || {
+        watched_context();
+        let green = green(1);
+        let stream = made!(cuGreenCtxStreamCreate(green => u64, 1 => u32, 0 => i32));
+        let mut context = 0_u64;
+        let error = cuda!(cuStreamGetCtx(stream => u64, &raw mut context => *mut u64));
+        assert_eq!(error, 0);
+        assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+        allocate(64);
+        assert_eq!(made!(cuCtxFromGreenCtx(green => u64)), context);
+        allocate(64);
+        assert_eq!(cuda!(cuStreamDestroy_v2(stream => u64)), 0);
+        assert_eq!(cuda!(cuGreenCtxDestroy(green => u64)), 0);
+        assert_eq!(summary(), []);
+    });
+}
+
 /// The current context decides neither where the stream is nor where its memory is.
 #[test]
 fn a_stream_of_a_green_context_is_on_its_device() {
     with_driver("", || {
         watched_context();
-        let mut resource = [0_u64; 20];
-        let at = (&raw mut resource).expose_provenance() as u64;
-        assert_eq!(
-            cuda!(cuDeviceGetDevResource(1 => i32, at => u64, 1 => u32)),
-            0
-        );
-        let description = made!(cuDevResourceGenerateDesc(at => u64, 1 => u32));
-        let green = made!(cuGreenCtxCreate(description => u64, 1 => i32, 1 => u32));
+        let green = green(1);
         let stream = made!(cuGreenCtxStreamCreate(green => u64, 1 => u32, 0 => i32));
         made!(cuMemAllocAsync(400 => usize, stream => u64));
         let places = summary().into_iter().map(|(_, place, _)| place);
