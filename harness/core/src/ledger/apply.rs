@@ -152,7 +152,7 @@ impl Ledger {
             } => self.graph_copied(from, to, auto_free),
             Event::GraphAllocates { graph, made } => self.graph_allocates(graph, made),
             Event::GraphFrees { graph, address } => self.graph_frees(graph, address),
-            Event::NodesMoved { from, to, is_last } => self.nodes_moved(from, to, is_last),
+            Event::NodesMoved { from, to } => self.nodes_moved(from, to),
             Event::LaunchBegan { exec, caller } => return self.launch_began(exec, caller),
             Event::LaunchEnded { ticket, error } => self.launch_ended(ticket, error),
             Event::GraphUpdated { exec, graph } => {

@@ -379,8 +379,6 @@ pub enum Event {
         from: Key,
         /// The graph to which the nodes now belong. `None` if they are gone.
         to: Option<Key>,
-        /// Whether no other capture is in progress.
-        is_last: bool,
     },
     /// The launch of an executable graph began. The ledger returns a ticket if its nodes allocate
     /// or free memory.

@@ -166,18 +166,9 @@ impl Shared {
         self.release_references(gone);
     }
 
-    /// Like [`Self::forget_graph`], for all that `is_gone` selects.
-    pub(super) fn forget_graphs(&mut self, is_gone: impl Fn(&Key) -> bool) {
-        let graphs = &mut self.graphs.all;
-        let gone: Vec<_> = graphs.extract_if(|known, _| is_gone(known)).collect();
-        self.release_references(gone.into_iter().map(|(_, graph)| graph));
-    }
-
-    fn release_references(&mut self, graphs: impl IntoIterator<Item = Graph>) {
-        for graph in graphs {
-            for (key, count) in graph.objects() {
-                self.physical.holds.release(key, *count);
-            }
+    fn release_references(&mut self, graph: Option<Graph>) {
+        for (key, count) in graph.iter().flat_map(Graph::objects) {
+            self.physical.holds.release(key, *count);
         }
     }
 

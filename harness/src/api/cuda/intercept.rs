@@ -161,7 +161,7 @@ impl Intercepted<BegunDriverCall> for Call {
             Self::BeginsCapture(stream, into) => listener.capture_began(stream, into),
             Self::BeginsRecapture(stream, graph) => {
                 // The nodes are reported again.
-                listener.forget_nodes(named(Kind::GraphHandle, graph));
+                listener.nodes_moved(named(Kind::GraphHandle, graph), None);
                 listener.capture_began(stream, graph);
             }
             Self::Causes(event) => {

@@ -118,19 +118,11 @@ impl Listener<'_> {
         captures::began(key, into, context);
         // SAFETY: the capture that the program has begun keeps the stream live.
         let graph = unsafe { self.captured(Some(stream)) };
-        // An earlier graph with this handle may have been abandoned in the middle of its capture.
+        // An earlier graph with this handle may have been abandoned in the middle of its capture, and
+        // its nodes are still known.
         if let Some(graph) = graph.filter(|graph| self.ledger.get(graph).is_none()) {
-            self.forget_nodes(graph);
+            self.nodes_moved(graph, None);
         }
-    }
-
-    /// Records that a graph no longer has any nodes, although captures may be in progress.
-    pub(super) fn forget_nodes(&self, graph: Key) {
-        self.report(Event::NodesMoved {
-            from: graph,
-            to: None,
-            is_last: false,
-        });
     }
 
     /// Records that the capture on this stream ended with the graph `graph` or with none. Returns
@@ -146,8 +138,7 @@ impl Listener<'_> {
 
     /// Reports that the nodes that were added under `from` belong to `to`, or are gone.
     pub(super) fn nodes_moved(&self, from: Key, to: Option<Key>) {
-        let is_last = !captures::active();
-        self.report(Event::NodesMoved { from, to, is_last });
+        self.report(Event::NodesMoved { from, to });
     }
 
     /// Returns the graph into which a call on `stream` is captured, or the stream if the graph has

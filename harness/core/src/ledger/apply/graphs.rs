@@ -53,19 +53,10 @@ impl Ledger {
         self.knows_graph_memory.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn nodes_moved(&self, from: Key, to: Option<Key>, is_last: bool) {
+    pub(super) fn nodes_moved(&self, from: Key, to: Option<Key>) {
         self.change(|shared| match to {
             Some(graph) => shared.graphs.moved(&from, graph),
-            // The capture's graph is gone, and its handle may soon name another graph. Graphs
-            // without a record are kept only while captures are in progress.
-            None => {
-                shared.forget_graph(&from);
-                if is_last {
-                    shared.forget_graphs(|known| {
-                        !known.space.is_graph() || self.table.get(known).is_none()
-                    });
-                }
-            }
+            None => shared.forget_graph(&from),
         });
     }
 

@@ -93,7 +93,7 @@ impl Listener<'_> {
         if create.kind == Kind::GraphHandle && !is_copy {
             // An earlier graph with this handle may have ended without a call, as the graph of a
             // conditional node does.
-            self.forget_nodes(key);
+            self.nodes_moved(key, None);
         }
         let context = self.current();
         let key = numbered::created(key, context.uid);

@@ -145,7 +145,6 @@ impl Reporter<'_> {
         self.event(Event::NodesMoved {
             from: stream,
             to: Some(graph),
-            is_last: true,
         });
         let address = 0xa000;
         self.event(Event::GraphFrees { graph, address });

@@ -109,7 +109,6 @@ fn a_graph_whose_nodes_are_gone_refers_to_nothing() {
     world.0.apply(&Event::NodesMoved {
         from: GRAPH,
         to: None,
-        is_last: false,
     });
     assert!(!world.has_object());
     world.destroy(GRAPH);

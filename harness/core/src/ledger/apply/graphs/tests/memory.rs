@@ -224,7 +224,6 @@ fn memory_of_a_capture_belongs_to_its_graph_once_the_capture_ends() {
     world.0.apply(&Event::NodesMoved {
         from: STREAM,
         to: Some(GRAPH),
-        is_last: true,
     });
     world.make(GRAPH);
     world.copy(GRAPH, EXEC, false);
@@ -234,23 +233,14 @@ fn memory_of_a_capture_belongs_to_its_graph_once_the_capture_ends() {
 
 #[test]
 fn a_failed_capture_leaves_nothing_to_a_later_graph() {
-    for captured in [GRAPH, STREAM] {
-        let world = World::new();
-        world.allocates(captured, ADDRESS);
-        world.0.apply(&Event::NodesMoved {
-            from: STREAM,
-            to: None,
-            is_last: true,
-        });
-        world.0.apply(&Event::NodesMoved {
-            from: STREAM,
-            to: Some(GRAPH),
-            is_last: true,
-        });
-        world.make(GRAPH);
-        world.copy(GRAPH, EXEC, false);
-        assert_eq!(world.begin_launch(EXEC), None, "{captured:?}");
+    let world = World::new();
+    world.allocates(STREAM, ADDRESS);
+    for to in [None, Some(GRAPH)] {
+        world.0.apply(&Event::NodesMoved { from: STREAM, to });
     }
+    world.make(GRAPH);
+    world.copy(GRAPH, EXEC, false);
+    assert_eq!(world.begin_launch(EXEC), None);
 }
 
 #[test]
@@ -261,7 +251,6 @@ fn a_failed_capture_keeps_what_is_known_of_other_graphs() {
     world.0.apply(&Event::NodesMoved {
         from: STREAM,
         to: None,
-        is_last: false,
     });
     world.make(in_progress);
     world.copy(in_progress, exec(2), false);
@@ -378,7 +367,6 @@ fn a_graph_with_a_record_outlives_a_failed_last_capture() {
     world.0.apply(&Event::NodesMoved {
         from: STREAM,
         to: None,
-        is_last: true,
     });
     world.launch(EXEC);
     assert_eq!(world.memory(), [pointer(ADDRESS)]);
