@@ -127,7 +127,7 @@ impl Contexts {
     pub(super) fn created(&self, handle: u64, place: Place, is_primary: bool) {
         let mut known = self.lock();
         if !is_primary {
-            known.retain(|context| context.handle != handle);
+            lose_handle(&mut known, handle);
         }
         self.changed();
         let new = Context {
@@ -179,13 +179,7 @@ impl Contexts {
     /// Records that a green context was converted to a context that can be current.
     pub(super) fn converted(&self, green: u64, handle: u64) {
         let mut known = self.lock();
-        // The context may have been seen as that of a stream before, and taken for a primary one.
-        for other in known
-            .iter_mut()
-            .filter(|it| it.handle == handle && it.green != green)
-        {
-            other.handle = 0;
-        }
+        lose_handle(&mut known, handle);
         self.green(&mut known, green).handle = handle;
         self.changed();
     }
@@ -288,6 +282,15 @@ impl Contexts {
         known.retain(|other| other.handle != context.handle);
         known.push(context);
         self.changed();
+    }
+}
+
+/// Records that a handle now belongs to another context. A context that had it before may be a green
+/// one that was seen as the context of a stream and taken for a primary context. What was created
+/// in it ends with the primary context.
+fn lose_handle(known: &mut [Context], handle: u64) {
+    for context in known.iter_mut().filter(|it| it.handle == handle) {
+        context.handle = 0;
     }
 }
 
