@@ -1,11 +1,11 @@
 //! Keys for objects that each context numbers for itself.
 //!
 //! A texture or surface object is a number, under which kernels find the object's descriptor in a
-//! table of their context. Another context may give the same number to another object, so the
-//! ledger's key of such an object includes its context. The driver does not say which contexts
-//! share a table (a green context may share the table of its primary context). So if an object is
-//! destroyed and the current context has no object with its number, the newest object of another
-//! context with this number is chosen.
+//! table of their context. A green context uses the table of its primary context (observed on an
+//! H200). Another context may give the same number to another object, so the ledger's key of such
+//! an object includes the context that owns it. The driver does not say which contexts share a
+//! table. So if an object is destroyed and the current context has no object with its number, the
+//! newest object of another context with this number is chosen.
 
 use crate::ledger::event::{ContextUid, Key, Space};
 use crate::ledger::{Kind, Ledger};

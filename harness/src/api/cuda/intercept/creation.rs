@@ -96,7 +96,7 @@ impl Listener<'_> {
             self.nodes_moved(key, None);
         }
         let context = self.current();
-        let key = numbered::created(key, context.uid);
+        let key = numbered::created(key, context.owner);
         if create.may_answer_again && self.ledger.get(&key).is_some() {
             return;
         }

@@ -37,7 +37,7 @@ impl Intercepted<BegunFree> for Frees {
         let primary = listener.place_of_primary(self);
         begun.ticket = match self.share {
             Share::Whole => {
-                let key = numbered::freed(listener.ledger, key, || listener.current().uid);
+                let key = numbered::freed(listener.ledger, key, || listener.current().owner);
                 let caller = freeing_caller();
                 listener.report(Event::FreeBegan { key, caller })
             }

@@ -169,3 +169,32 @@ fn a_stream_of_a_green_context_is_on_its_device() {
         assert_eq!(places.collect::<Vec<_>>(), [Place::cuda(1); 3]);
     });
 }
+
+fn texture() -> u64 {
+    let description = [64_u64, 32, 0, 0x20 | 1 << 32, 2];
+    let array = made!(cuArray3DCreate_v2(description.as_ptr() => *const u64));
+    let mut resource = [0_u64; 18];
+    resource[1] = array;
+    let sampling = [0_u64; 16];
+    made!(cuTexObjectCreate(
+        resource.as_ptr() => *const u64, sampling.as_ptr() => *const u64, 0 => u64))
+}
+
+/// Observed on an H200: a created context numbers its textures for itself, a green one does not.
+#[test]
+fn a_green_context_and_its_primary_context_number_their_textures_together() {
+    with_driver("", || {
+        watched_context();
+        let primary = made!(cuCtxGetCurrent());
+        let current = made!(cuCtxFromGreenCtx(green(0) => u64));
+        assert_eq!(cuda!(cuCtxSetCurrent(current => u64)), 0);
+        let of_green = texture();
+        let created = made!(cuCtxCreate_v2(0 => u32, 0 => i32));
+        assert_eq!(texture(), of_green);
+        assert_eq!(cuda!(cuCtxSetCurrent(primary => u64)), 0);
+        assert_eq!(cuda!(cuTexObjectDestroy(of_green => u64)), 0);
+        assert_eq!(cuda!(cuCtxDestroy_v2(created => u64)), 0);
+        let kinds: Vec<_> = live().iter().map(|record| record.made.kind).collect();
+        assert_eq!(kinds, [Kind::GreenContext, Kind::Array]);
+    });
+}
