@@ -42,7 +42,7 @@ impl Driver {
     fn instantiate(&mut self, graph: Handle, flags: u64) -> Result<Handle, Error> {
         self.current()?;
         let operations = self.operations(graph)?;
-        self.hold_memory(&operations)?;
+        self.hold_memory(&operations, &[])?;
         let references = self.graphs.get(graph).map(|graph| graph.objects.clone());
         let objects = self.share_objects(&references.unwrap_or_default());
         Ok(self.execs.insert(Exec {
@@ -52,12 +52,12 @@ impl Driver {
         }))
     }
 
-    /// Records that an executable graph has these operations. A graph with memory nodes can have
-    /// only one executable graph at a time.
-    fn hold_memory(&mut self, operations: &[Node]) -> Result<(), Error> {
+    /// Records that an executable graph, which had the allocations `own`, has these operations. A
+    /// graph with memory nodes can have only one executable graph at a time.
+    fn hold_memory(&mut self, operations: &[Node], own: &[(u64, usize)]) -> Result<(), Error> {
         let allocations = allocations(operations);
-        let is_free = |&(address, device): &(u64, usize)| {
-            self.devices[device].graph.is_free_to_instantiate(address)
+        let is_free = |it: &(u64, usize)| {
+            own.contains(it) || self.devices[it.1].graph.is_free_to_instantiate(it.0)
         };
         if !allocations.iter().all(is_free) {
             return Err(Error::NOT_SUPPORTED);
@@ -79,7 +79,8 @@ impl Driver {
         {
             return Err(Error::GRAPH_EXEC_UPDATE_FAILURE);
         }
-        self.hold_memory(&operations)?;
+        let own = found.allocations();
+        self.hold_memory(&operations, &own)?;
         let references = self.graphs.get(graph).map(|graph| graph.objects.clone());
         let objects = self.share_objects(&references.unwrap_or_default());
         let exec = self.execs.get_mut(exec).expect("it was just found");

@@ -238,7 +238,8 @@ api! {
         let mut driver = driver()?;
         driver.device_of_stream(stream)?;
         match driver.memory.get(&address).map(|allocation| allocation.kind) {
-            Some(Kind::StreamOrdered | Kind::Graph | Kind::PoolImport) => {
+            // Linear memory may be freed in the order of a stream, too (observed on an H200).
+            Some(Kind::StreamOrdered | Kind::Graph | Kind::PoolImport | Kind::Linear | Kind::Pitched) => {
                 driver.release(address, false);
                 Ok(())
             }
