@@ -275,9 +275,11 @@ api! {
     cuCtxDetach fn(context: Handle) {
         let last = {
             let mut driver = driver()?;
-            // The driver accepts this call, which then changes nothing (observed on an H200).
-            if driver.context(context)?.primary {
-                return Ok(());
+            // For a primary context, this call changes nothing (observed on an H200).
+            match driver.context(context)? {
+                Context { base: Some(_), .. } => return Err(Error::INVALID_CONTEXT),
+                Context { primary: true, .. } => return Ok(()),
+                _ => {}
             }
             let found = driver.contexts.get_mut(context).expect("it was just found");
             found.references -= 1;
