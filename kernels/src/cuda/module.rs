@@ -188,7 +188,8 @@ impl NvrtcProgram {
     fn log(&self) -> Option<String> {
         // SAFETY: the program is alive as in `compile`.
         let log: Vec<c_char> = unsafe { result::get_program_log(self.0) }.ok()?;
-        let bytes: Vec<u8> = log.iter().map(|byte| byte.cast_unsigned()).collect();
+        // Whether a `c_char` is signed depends on the platform.
+        let bytes: Vec<u8> = log.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
         let text = CStr::from_bytes_until_nul(&bytes).ok()?;
         Some(text.to_string_lossy().into_owned())
     }
