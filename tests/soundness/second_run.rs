@@ -260,6 +260,26 @@ fn a_leak_of_a_body_that_cannot_run_twice_is_inconclusive() {
     assert!(output.contains("1.00 MiB"), "{output}");
 }
 
+#[gpu_leak_check(max_allocated = 1000)]
+#[ignore = "can run only once"]
+#[test]
+fn sets_a_logger_and_exceeds_its_limit() {
+    set_logger();
+    driver::context();
+    driver::free(driver::take(2000));
+}
+
+#[test]
+fn a_limit_that_no_second_run_confirms_is_not_called_memory_left_behind() {
+    let test = "sets_a_logger_and_exceeds_its_limit";
+    let checked = checked::on(&Fake::new(), &format!("second_run::{test}"));
+    let report = assert_verdict(&checked, test, CheckStatus::Inconclusive);
+    let output = checked.output();
+    assert_eq!(kinds(report), ["over-budget"], "{output}");
+    let what = &report.reason.as_ref().expect("a reason").what;
+    assert!(what.contains("the findings of the first run"), "{output}");
+}
+
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]

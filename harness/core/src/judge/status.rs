@@ -77,7 +77,7 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
         && input.judged_runs().len() > 1
         && is_undecided(input, diff);
     if findings.iter().any(Finding::is_unconfirmed) || lacks_a_run {
-        inconclusive(not_repeatable(lacks_a_run));
+        inconclusive(not_repeatable(input));
     }
     let shared = sums::shared(input);
     if !shared.is_empty() {
@@ -92,23 +92,25 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     reasons
 }
 
-/// Returns the reason why findings cannot be confirmed. `is_third` says whether it is the third run
-/// that ended differently.
-fn not_repeatable(is_third: bool) -> Reason {
-    let (what, remedy) = match is_third {
-        false => (
-            "the first run left allocations behind, but the second run, which was meant to confirm \
-             them, ended differently",
-            "fix the leak of the first run, which may be why the second run failed; if the body \
-             can run only once, set `confirm = false`",
-        ),
-        true => (
-            "two runs left different allocations behind, and the third run, which was meant to \
-             decide, ended differently",
-            "fix the leaks of the first two runs, which may be why the third run failed",
-        ),
+/// Returns the reason why findings cannot be confirmed. The findings may be about limits and
+/// reserves, not only about what the runs left.
+fn not_repeatable(input: &CheckInput) -> Reason {
+    let what = match input.judged_runs().len() {
+        1 => {
+            "the second run, which was meant to confirm the findings of the first run, ended \
+             differently"
+        }
+        _ => {
+            "two runs did not show whether their findings repeat, and the third run, which was \
+             meant to decide, ended differently"
+        }
     };
-    Reason::new(Code::NotRepeatable, what, remedy)
+    Reason::new(
+        Code::NotRepeatable,
+        what,
+        "read in the test's output how the last run ended, and make the body repeatable; if the \
+         body can run only once, set `confirm = false`",
+    )
 }
 
 /// Marks a failing finding as one that no further run could confirm. A failed free needs no

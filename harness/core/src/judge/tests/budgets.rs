@@ -347,6 +347,30 @@ fn the_advice_names_the_innermost_function_that_frees_nothing_else() {
     assert_eq!(named(&mut check).as_deref(), Some("app::step60"));
 }
 
+/// A test that exceeds a limit need not leave anything behind.
+#[test]
+fn a_limit_that_a_run_did_not_confirm_is_a_finding_like_any_other() {
+    let mut check = check();
+    check.run(|run| _ = exceed(run, Limit::MaxAllocationCount, 180));
+    let mut later = check.clone();
+    check.run(|run| run.input.as_expected = false);
+    check.reports(
+        "
+        inconclusive because of not-repeatable: the second run, which was meant to confirm the findings of the first run, ended differently; read in the test's output how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
+        over-budget: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocation_count,reached:180,shares:[]}; confirmed not-repeatable; records []
+    ",
+    );
+    later.run(|run| _ = exceed(run, Limit::MaxTotalAllocated, 190));
+    later.run(|run| run.input.as_expected = false);
+    later.reports(
+        "
+        inconclusive because of not-repeatable: two runs did not show whether their findings repeat, and the third run, which was meant to decide, ended differently; read in the test's output how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
+        first-use: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_total_allocated,reached:190,shares:[]}; bytes 190; records []
+        first-use: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocation_count,reached:180,shares:[]}; records []
+    ",
+    );
+}
+
 #[test]
 fn a_peak_is_not_judged_if_a_free_may_have_been_missed() {
     let mut check = check();
