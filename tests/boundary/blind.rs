@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "calls functions of the driver by address")]
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::transmute;
 use std::ptr;
 
@@ -239,4 +239,42 @@ fn a_program_with_an_unwatched_api_is_not_measured_even_with_a_device() {
         "{}",
         checked.output()
     );
+}
+
+/// The variable that tells a child the path of a library with the name of the driver.
+const ANOTHER_DRIVER: &str = "BLIND_ANOTHER_DRIVER";
+
+#[test]
+#[ignore = "needs what its caller prepares"]
+fn has_another_driver_before_its_check() {
+    let file = std::env::var(ANOTHER_DRIVER).expect("the parent has compiled it");
+    let file = CString::new(file).expect("a path");
+    // SAFETY: the path is a C string, and the library contains no code that runs when it is loaded.
+    let another = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, file.as_ptr(), libc::RTLD_NOW) };
+    assert!(!another.is_null());
+    uses_a_gpu();
+}
+
+/// glibc lists other namespaces from version 2.35 on.
+#[test]
+fn another_driver_is_not_said_to_have_been_loaded_during_the_check() {
+    // SAFETY: the result is a static string.
+    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+    let minor = version.to_str().expect("a version").split('.').nth(1);
+    if minor.and_then(|minor| minor.parse().ok()) < Some(35) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = library::of_c(folder.path(), "libcuda.so.1", "");
+    let variables = [(ANOTHER_DRIVER, library.to_str().expect("UTF-8"))];
+    let test = "boundary::blind::has_another_driver_before_its_check";
+    let checked = run(&Fake::new(), test, &variables);
+    let output = checked.output();
+    let report = checked.report();
+    assert_eq!(report.status, CheckStatus::Inconclusive, "{output}");
+    let reason = report.reason.as_ref().expect("a reason");
+    assert_eq!(reason.code, Code::UnheardLibrary, "{output}");
+    assert!(reason.what.ends_with("/libcuda.so.1"), "{output}");
+    assert!(!reason.what.contains("while the check ran"), "{output}");
+    assert!(reason.remedy.contains("dlmopen"), "{output}");
 }

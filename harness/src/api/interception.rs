@@ -93,8 +93,8 @@ pub(crate) struct Missed {
     /// Functions that were called although they have no wrapper: variants that the table lacks, or
     /// more functions with the same name than it can tell apart.
     pub(crate) functions: Vec<String>,
-    /// Libraries whose bindings to functions bypassed the harness, so that they may have called
-    /// these functions unseen.
+    /// Libraries through which functions may have been called unseen: those whose bindings bypassed
+    /// the harness, and the drivers in other namespaces of the loader.
     pub(crate) libraries: Vec<String>,
 }
 

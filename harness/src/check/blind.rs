@@ -33,7 +33,6 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
         &vulkan,
         "more drivers and layers implement than this release can tell apart",
         "run the check with fewer Vulkan devices or layers, or report this to the authors of gpu-leak-check",
-        "libraries that bypass the harness were bound to Vulkan while the check ran",
     );
     match api::cuda_interception(cuda) {
         Interception::Whole | Interception::Unused if vulkan.is_some() => {
@@ -55,7 +54,6 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
                 "this release does not intercept",
                 "update gpu-leak-check or, if this is the newest release, report the names of \
                  these functions to its authors",
-                "libraries that bypass the harness were bound to the CUDA driver while the check ran",
             );
             untraced(true, reason?, true)
         }
@@ -139,14 +137,8 @@ fn broken() -> Reason {
 }
 
 /// Returns why some calls were not intercepted; `None` if all were. `which` completes the sentence
-/// that lists the functions that were missed, `remedy` says what to do about it, and `libraries`
-/// describes the libraries that bypass the harness.
-fn partly_intercepted(
-    missed: &Missed,
-    which: &str,
-    remedy: &str,
-    libraries: &str,
-) -> Option<Reason> {
+/// that lists the functions that were missed, and `remedy` says what to do about it.
+fn partly_intercepted(missed: &Missed, which: &str, remedy: &str) -> Option<Reason> {
     if !missed.functions.is_empty() {
         let what = format!(
             "the program called {}, which {which}: allocations and frees by such calls were not \
@@ -159,8 +151,10 @@ fn partly_intercepted(
     (!names.is_empty()).then(|| {
         Reason::new(
             Code::UnheardLibrary,
-            format!("{libraries}: {names}"),
-            "load them before the check begins, or run the program under `cargo gpu-leak exec`",
+            format!(
+                "calls to a GPU driver through these libraries may have bypassed the harness: {names}"
+            ),
+            "load these libraries before the check begins, and without RTLD_DEEPBIND or dlmopen",
         )
     })
 }
