@@ -3,6 +3,7 @@
 use std::fs;
 
 use gpu_leak_check::report::check_report::{CheckStatus, Code, FindingKind, Outcome};
+use gpu_leak_check::report::{headline as headline_of, help};
 use gpu_leak_check::{Check, Scope, gpu_leak_check};
 use gpu_leak_tests::checked::Checked;
 
@@ -113,6 +114,22 @@ fn the_run_s_settings_hold_and_the_report_names_the_file() {
         "{}",
         checked.output()
     );
+}
+
+#[test]
+#[ignore = "run with checks switched off"]
+#[expect(clippy::print_stderr, reason = "the parent reads it")]
+fn prints_the_report_of_a_block() {
+    let ((), report) = Check::new("step").run_reporting(|| {});
+    eprintln!("{}; {}", headline_of(&report), help(&report).concat());
+}
+
+#[test]
+fn a_block_that_the_file_switches_off_says_so() {
+    let checked = configured("file::prints_the_report_of_a_block", "[run]\nmode = 'off'");
+    let says = "not-measured (off): checks are switched off; remove GPU_LEAK_CHECK=off, or `mode";
+    let output = checked.output();
+    assert!(checked.child.stderr.contains(says), "{output}");
 }
 
 #[test]

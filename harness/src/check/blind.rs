@@ -163,7 +163,11 @@ fn partly_intercepted(missed: &Missed, which: &str, remedy: &str) -> Option<Reas
 pub(crate) fn switched_off() -> Untraced {
     Untraced {
         lost: false,
-        reason: Reason::new(Code::Off, "checks are switched off", "unset GPU_LEAK_CHECK"),
+        reason: Reason::new(
+            Code::Off,
+            "checks are switched off",
+            "remove GPU_LEAK_CHECK=off, or `mode = \"off\"` in the configuration file",
+        ),
         driver_in_use: false,
     }
 }

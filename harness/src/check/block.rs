@@ -3,6 +3,7 @@
 use std::panic::{Location, resume_unwind};
 use std::time::Duration;
 
+use super::blind;
 use super::body::{End, run_here, run_here_async};
 use super::naming::subject_at;
 use super::outcome::{self, Checked};
@@ -137,7 +138,10 @@ impl Check {
     pub fn run_reporting<T>(self, block: impl FnMut() -> T) -> (T, Report) {
         let about = subject_at(&self.name, self.at);
         let (value, report) = self.run_by(|_| {}, block);
-        let not_judged = || Report::about(about, CheckStatus::NotMeasured);
+        let not_judged = || Report {
+            reason: Some(blind::switched_off().reason),
+            ..Report::about(about, CheckStatus::NotMeasured)
+        };
         (value, report.unwrap_or_else(not_judged))
     }
 
