@@ -21,8 +21,9 @@ const TABLE: &str = include_str!("../../harness/src/api/cuda/functions.rs");
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
 
-/// The kinds whose counts are compared after every call, each with its names in the stand-in
-/// (`tests/fake-driver/cuda/src/control.rs`).
+/// The kinds whose counts are compared after every call, each with its names in the stand-in:
+/// those in `live_of` of `tests/fake-driver/cuda/src/control.rs`, and the names of `Class` in
+/// `object.rs` and of `Kind` in `memory.rs`.
 const KINDS: &[(Kind, &[&str])] = &[
     (Kind::Linear, &["linear"]),
     (Kind::Pitched, &["pitched"]),
@@ -224,7 +225,7 @@ fn every_variant_is_heard_and_the_ledger_has_what_the_driver_has() {
             .map(|(name, _)| *name)
             .filter(|name| !called.contains(*name))
             .collect();
-        assert_eq!(left, [""; 0], "never called");
+        assert_eq!(left, [""; 0], "tests/heard/calls.rs calls none of these");
         assert_eq!(ledger::live().unknown_frees(), 0);
     });
     fake.here(|control| body(control));

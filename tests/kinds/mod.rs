@@ -143,10 +143,10 @@ fn note(name: &str, child: &str, what: &str) {
     }
 }
 
-/// Returns the only finding of a test. Fails unless the finding agrees with the row and failed the
-/// test.
-fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
-    let output = checked.output();
+/// Returns the only finding of a test. Fails, with `hint` in the message, unless the finding agrees
+/// with the row and failed the test.
+fn assert_found<'a>(checked: &'a Checked, row: &Row, hint: &str) -> &'a Finding {
+    let output = format!("{hint}{}", checked.output());
     assert!(
         !checked.child.status.success(),
         "a leak fails its test\n{output}"
@@ -191,7 +191,7 @@ fn is_found(name: &str) {
         false => checked,
     });
     if let Some(checked) = checked {
-        let finding = assert_found(&checked, row);
+        let finding = assert_found(&checked, row, "");
         assert_device_is_accounted_for(&checked, name);
         note(
             name,
@@ -246,11 +246,17 @@ fn is_reported_when_its_context_ends(name: &str) {
         AtContextEnd::Dies | AtContextEnd::Aborts | AtContextEnd::Stays => {}
     }
     if let Some(checked) = run("child_whose_context_ends", name) {
-        let finding = assert_found(&checked, row);
+        let hint = format!(
+            "whether {:?} ends with its context must be the same in harness/core/src/ledger/kind.rs, \
+             in tests/kinds/table.rs (`stays()`), and in `tear_down` of \
+             tests/fake-driver/cuda/src/context.rs\n",
+            row.kind
+        );
+        let finding = assert_found(&checked, row, &hint);
         let mark = "freed only because its context was destroyed";
         let marked = finding.ended.as_ref().is_some_and(|it| it.how == mark);
         let dies = row.at_context_end != AtContextEnd::Stays;
-        assert_eq!(marked, dies, "{}", checked.output());
+        assert_eq!(marked, dies, "{hint}{}", checked.output());
         note(
             name,
             "context",
