@@ -1,7 +1,7 @@
 //! Resources of another process or API that this process opens. Where the driver lets a process
 //! import its own exports, no second process is used.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -15,7 +15,7 @@ use cudarc::driver::sys;
 
 use super::memory::{free_async, pool_properties};
 use super::virtual_memory::{self, SIZE};
-use super::{Pointer, done, made};
+use super::{Pointer, done, made, refusal};
 
 const BYTES: usize = SIZE as usize;
 const DESCRIPTOR: sys::CUmemAllocationHandleType =
@@ -43,7 +43,8 @@ fn foreign_handle() -> sys::CUipcMemHandle {
         std::array::from_fn(|at| byte(&handle[2 * at..][..2]))
     });
     sys::CUipcMemHandle {
-        reserved: bytes.map(u8::cast_signed),
+        // Whether a `c_char` is signed depends on the platform.
+        reserved: bytes.map(|byte| c_char::from_ne_bytes([byte])),
     }
 }
 
@@ -264,17 +265,4 @@ pub(crate) fn imported_pointer() -> Pointer {
 pub(crate) fn no_pointer_import() -> Option<String> {
     no_pool_import()
         .or_else(|| refusal("cuMemPoolImportPointer", || free_async(imported_pointer())))
-}
-
-/// Makes an attempt. If it fails on this machine, returns the reason.
-fn refusal(what: &str, attempt: impl FnOnce()) -> Option<String> {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt));
-    std::panic::set_hook(hook);
-    let panic = outcome.err()?;
-    let words = panic
-        .downcast_ref::<String>()
-        .map_or("it fails", String::as_str);
-    Some(format!("{what}: {words}"))
 }

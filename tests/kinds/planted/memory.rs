@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use cudarc::driver::result::{self, mem_pool, stream};
 use cudarc::driver::sys;
 
-use super::{Pointer, done, made, zeroed};
+use super::{Pointer, done, driver_function, made, zeroed};
 
 pub(crate) fn linear() -> Pointer {
     // SAFETY: a context is current.
@@ -59,17 +59,6 @@ pub(crate) fn free_async(pointer: Pointer) {
 
 type AllocateAsync = unsafe extern "C" fn(*mut Pointer, usize, sys::CUstream) -> sys::CUresult;
 type FreeAsync = unsafe extern "C" fn(Pointer, sys::CUstream) -> sys::CUresult;
-
-/// Returns a function of the driver that cudarc does not declare.
-fn driver_function<F: Copy>(name: &str) -> F {
-    static DRIVER: OnceLock<libloading::Library> = OnceLock::new();
-    let driver = DRIVER.get_or_init(|| {
-        // SAFETY: the driver is loaded, because a context is current.
-        unsafe { libloading::Library::new("libcuda.so.1") }.expect("the driver")
-    });
-    // SAFETY: the callers below pass the types that these functions have in `cuda.h`.
-    *unsafe { driver.get::<F>(name.as_bytes()) }.expect("a function of the driver")
-}
 
 /// Calls the variant that a build with per-thread default streams would call.
 pub(crate) fn per_thread() -> Pointer {

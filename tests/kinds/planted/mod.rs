@@ -3,7 +3,9 @@
 //! The line that a report must name ends with `// leak: ROW`, by which the tests find its number.
 //!
 //! `sys` has the functions of the toolkit that is installed where the tests are built. A function
-//! that older toolkits lack must be looked up by name.
+//! that older toolkits lack must be looked up by name, with [`driver_function`]. A row that a GPU or
+//! its driver may refuse gets `unless(…)` in the table, with a function that returns the reason,
+//! such as one that calls [`refusal`].
 
 #![expect(
     unsafe_code,
@@ -21,6 +23,7 @@ pub(crate) mod virtual_memory;
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaContext, sys};
@@ -68,6 +71,30 @@ fn done(result: sys::CUresult) {
 unsafe fn zeroed<T>() -> T {
     // SAFETY: the caller upholds the contract.
     unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+/// Returns a function of the driver that cudarc does not declare.
+fn driver_function<F: Copy>(name: &str) -> F {
+    static DRIVER: OnceLock<libloading::Library> = OnceLock::new();
+    let driver = DRIVER.get_or_init(|| {
+        // SAFETY: the driver is loaded, because a context is current.
+        unsafe { libloading::Library::new("libcuda.so.1") }.expect("the driver")
+    });
+    // SAFETY: callers pass the types that these functions have in `cuda.h`.
+    *unsafe { driver.get::<F>(name.as_bytes()) }.expect("a function of the driver")
+}
+
+/// Makes an attempt. If it fails on this machine, returns the reason.
+fn refusal(what: &str, attempt: impl FnOnce()) -> Option<String> {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| ()));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(attempt));
+    panic::set_hook(hook);
+    let payload = outcome.err()?;
+    let words = payload
+        .downcast_ref::<String>()
+        .map_or("it fails", String::as_str);
+    Some(format!("{what}: {words}"))
 }
 
 fn attribute(attribute: sys::CUdevice_attribute) -> c_int {
