@@ -9,8 +9,7 @@
 //! - the effect of a call.
 //!
 //! A wrapper for each name and driver, and the slot for the real function, are generated from the
-//! row. To watch another function, add a row here, and its name to `cli/preload/src/functions.rs`.
-//! Signatures are those of `cuda.h`, except that handles, and pointers that are not read, are
+//! row. CONTRIBUTING.md lists what else another watched function needs. Signatures are those of `cuda.h`, except that handles, and pointers that are not read, are
 //! `u64`. A variant with different parameters has its own row, because programs ask the driver for
 //! the variant of the CUDA version for which they were built.
 //!

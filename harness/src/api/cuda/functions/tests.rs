@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::{VARIANTS, calls, is_per_thread};
+use super::{KNOWN_UP_TO, VARIANTS, Variant, calls, is_per_thread};
 use crate::api::cuda::call::{At, Bytes, Call, Creates, Frees};
 use crate::api::cuda::foreign::Argument;
 use crate::ledger::Kind;
@@ -36,6 +36,13 @@ impl From<Call> for Row {
 fn each_name_occurs_once() {
     let names: HashSet<_> = VARIANTS.iter().map(|variant| variant.name).collect();
     assert_eq!(names.len(), VARIANTS.len());
+}
+
+#[test]
+fn no_function_is_newer_than_the_releases_that_the_table_knows() {
+    for Variant { name, since } in &VARIANTS {
+        assert!(*since <= KNOWN_UP_TO, "{name:?}: increase `KNOWN_UP_TO`");
+    }
 }
 
 #[test]
