@@ -33,17 +33,15 @@ fn line(row: &Row) -> String {
 
 #[test]
 fn the_page_has_each_row_of_the_table_and_no_other() {
-    let reported = PAGE.lines().filter(|line| line.contains("`kinds::table::"));
-    let wanted: Vec<_> = ROWS.iter().map(line).collect();
-    let as_wanted = reported.clone().count() == wanted.len()
-        && reported
-            .zip(&wanted)
-            .all(|(line, wanted)| line.starts_with(wanted));
-    assert!(
-        as_wanted,
-        "docs/kinds.md must have these lines, with the result of a GPU or `not run yet` in the last column:\n{}",
-        wanted.join("\n")
-    );
+    let mut reported = PAGE.lines().filter(|line| line.contains("`kinds::table::"));
+    for wanted in ROWS.iter().map(line) {
+        let reported = reported.next().unwrap_or("the end of the table");
+        assert!(
+            reported.starts_with(&wanted),
+            "docs/kinds.md has\n{reported}\nand must have, with the result of a GPU or `not run yet` in the last column,\n{wanted}"
+        );
+    }
+    assert_eq!(reported.next(), None, "no row of tests/kinds/table.rs");
 }
 
 #[test]
