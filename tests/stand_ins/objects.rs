@@ -144,7 +144,10 @@ fn link() -> sys::CUlinkState {
     answer(|out| unsafe { sys::cuLinkCreate_v2(0, ptr::null_mut(), ptr::null_mut(), out) })
 }
 
-fn live(control: &Control) -> [u64; 9] {
+/// The classes of objects that end with their context.
+const CLASSES: usize = 9;
+
+fn live(control: &Control) -> [u64; CLASSES] {
     [
         "array",
         "mipmapped-array",
@@ -182,14 +185,14 @@ fn a_context_takes_its_objects_with_it_however_it_ends() {
                     End::Release | End::Reset => context(),
                 };
                 make_one_of_each();
-                assert_eq!(live(control), [1; 9], "{end:?}");
+                assert_eq!(live(control), [1; CLASSES], "{end:?}");
                 ok(match end {
                     End::Destroy => sys::cuCtxDestroy_v2(context),
                     End::Release => sys::cuDevicePrimaryCtxRelease_v2(0),
                     End::Reset => sys::cuDevicePrimaryCtxReset_v2(0),
                 });
             }
-            assert_eq!(live(control), [0; 9], "{end:?}");
+            assert_eq!(live(control), [0; CLASSES], "{end:?}");
         }
         context();
         assert_eq!(before, free_bytes());
@@ -310,6 +313,6 @@ fn a_mapping_of_an_import_outlives_it() {
             ok(sys::cuMemFree_v2(address));
             ok(sys::cuMipmappedArrayDestroy(mips));
         }
-        assert_eq!(live(control), [0; 9]);
+        assert_eq!(live(control), [0; CLASSES]);
     });
 }

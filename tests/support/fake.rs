@@ -36,7 +36,8 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// Prepares a machine with one device and a CUDA 13.0 driver.
+    /// Prepares a machine with one device and a driver that reports CUDA 13.0. The driver also exports
+    /// functions of later releases, so that their wrappers are tested.
     ///
     /// # Panics
     ///
