@@ -178,8 +178,9 @@ fn an_unconfirmed_leak_is_reported_with_the_reason() {
     let report = Report {
         reason: Some(Reason::new(
             Code::NotRepeatable,
-            "the body could not be run a second time: it had to lock a file that it had locked",
-            "let the body be one that can run twice, or say `confirm = false`",
+            "the second run, which was meant to confirm the findings of the first run, ended \
+             differently",
+            "make the body repeatable",
         )),
         findings: vec![Finding {
             confirmed: Some(Confirmation::NotRepeatable),

@@ -256,6 +256,14 @@ fn a_leak_of_a_body_that_cannot_run_twice_is_inconclusive() {
     let output = checked.output();
     let reason = report.reason.as_ref().expect("a reason");
     assert!(reason.what.contains("second run"), "{output}");
+    let whose = format!("run 2 of second_run::{test}, which was meant to confirm findings, ended");
+    let (panic, after) = output
+        .split_once("the logger was set before")
+        .expect(&output);
+    assert!(
+        !panic.contains(&whose) && after.contains(&whose),
+        "{output}"
+    );
     // The report still contains the remains.
     assert!(output.contains("1.00 MiB"), "{output}");
 }

@@ -90,7 +90,7 @@ fn title(group: &Group<'_>) -> String {
 }
 
 /// Returns the kind of a group, such as `leaked`. It is followed by `(only warned)` if the policy
-/// lets the tests pass, and by `(not confirmed)` if the body could not be run a second time.
+/// lets the tests pass, and by `(not confirmed)` if a further run of the body ended differently.
 fn kind(group: &Group<'_>) -> String {
     let finding = &group.finding;
     let name = finding.kind.name();

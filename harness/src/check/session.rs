@@ -28,7 +28,7 @@ use crate::judge::{
 };
 use crate::ledger::{self, Amount, ScopeId};
 use crate::report::check_report::{CheckStatus, FindingKind, Reason, Report};
-use crate::report::{Code, Sink, headline};
+use crate::report::{Code, Sink, headline, text};
 
 /// A check that has begun.
 #[derive(Debug)]
@@ -302,6 +302,14 @@ impl Session {
         // With rounds, the first round that fails decides how the test ends. A confirming run does
         // not decide this.
         let is_round = self.input.facts.rounds > 1 && !as_expected;
+        if self.end.is_some() && !is_round && !as_expected {
+            text::tell(&format!(
+                "gpu-leak-check: run {} of {}, which was meant to confirm findings, ended \
+                 differently from run 1",
+                self.input.runs.len(),
+                self.input.subject.test
+            ));
+        }
         if self.end.is_none() || is_round {
             self.end = Some(end);
         }

@@ -426,7 +426,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
              next run replaces the value"
         }
         (_, Some(Confirmation::NotRepeatable)) => {
-            "not confirmed: the body could not be run a second time"
+            "not confirmed: a further run of the body ended differently from the first"
         }
         (FindingKind::FirstUse, Some(Confirmation::HeldByStatic)) => {
             "no second run: a static held it when the process ended, so it counts as one-time \

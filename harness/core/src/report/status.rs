@@ -163,14 +163,16 @@ named! {
         UnheardLibrary = "unheard-library",
         /// The harness failed while it processed a call.
         HarnessFailed = "harness-failed",
-        /// A context was broken before the check began.
+        /// A context was broken before the check began, or the check broke it, and the rest could not
+        /// be judged.
         Poisoned = "poisoned",
         /// The test used a caching allocator that only a probe could read.
         NoProbe = "no-probe",
         /// A sum that only a probe can read rose while another check ran, or while another test, or
         /// a thread that an earlier test left, could run.
         Shared = "shared",
-        /// The body could not be run a second time, so its findings could not be confirmed.
+        /// A further run of the body ended differently from the first, so the findings could not be
+        /// confirmed.
         NotRepeatable = "not-repeatable",
         /// A freed address was live at two places, and the free did not name the place.
         AmbiguousFree = "ambiguous-free",
