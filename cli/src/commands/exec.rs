@@ -127,7 +127,8 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
     format!(
         "nothing was measured: the harness saw no initialisation of the CUDA driver or of Vulkan \
          in {program}{children}. A program cannot be watched if it is set-uid, statically linked or \
-         built with AddressSanitizer, or clears its environment"
+         built with AddressSanitizer, if it clears its environment, or if another preloaded library \
+         defines `dlsym`"
     )
 }
 

@@ -227,6 +227,38 @@ fn a_program_whose_tool_has_its_own_dlopen_is_watched() {
     );
 }
 
+/// This library's `dlsym` comes before the harness's and does not call it.
+const OWN_DLSYM: &str = "
+#define _GNU_SOURCE
+#include <dlfcn.h>
+void *dlsym(void *library, const char *name) {
+    void *libc = dlopen(\"libc.so.6\", RTLD_NOW);
+    void *real = dlvsym(libc, \"dlsym\", \"GLIBC_2.34\");
+    return ((void *(*)(void *, const char *))real)(library, name);
+}
+";
+
+#[test]
+fn a_program_whose_tool_has_its_own_dlsym_is_not_measured() {
+    let (directory, machine) = (tempfile::tempdir().expect("a directory"), Fake::new());
+    let flags = ["-shared", "-fPIC"];
+    let tool = by_cc(directory.path(), "libtool.so", OWN_DLSYM, &flags);
+    let driver = machine.directory().join("libcuda.so.1");
+    let source = "int cuInit(unsigned); int main(void) { return cuInit(0); }\n";
+    let flags = [driver.to_str().expect("text")];
+    let linked = by_cc(directory.path(), "linked", source, &flags);
+    let script = format!(
+        "LD_PRELOAD='{}':$LD_PRELOAD exec '{}'",
+        tool.display(),
+        linked.display()
+    );
+    let words = ["-c", &script].map(OsStr::new);
+    let reported = ran_with(&machine, &[], Path::new("/bin/sh"), &words).reported;
+    assert_eq!(reported.code, Some(3), "{reported:?}");
+    let why = "another preloaded library defines `dlsym`";
+    assert!(reported.stderr.contains(why), "{reported:?}");
+}
+
 /// Like the library that ncu preloads, this library is returned in place of the driver, and its
 /// functions call the driver's.
 const A_SECOND_DRIVER: &str = "
