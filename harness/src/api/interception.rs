@@ -45,8 +45,8 @@ fn is_used_by_vulkan_alone() -> bool {
 /// The calls that had already been missed when a check began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MissedBefore {
-    /// The number of bindings; `None` for a check that covers all bindings since this code was
-    /// loaded.
+    /// The number of bindings; `None` for the check of a whole program, which covers all bindings
+    /// since this code was loaded.
     bindings: Option<usize>,
     calls: Vec<MissedCalls>,
 }

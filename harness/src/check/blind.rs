@@ -131,8 +131,9 @@ fn in_forked_child() -> Reason {
 fn broken() -> Reason {
     Reason::new(
         Code::HarnessFailed,
-        "the harness panicked while handling a driver call; see the message above",
-        "report that message to the authors of gpu-leak-check",
+        "the harness panicked while handling a driver call",
+        "report the panic message in the program's output to the authors of gpu-leak-check; \
+         `cargo test -- --show-output` shows the output of tests that pass",
     )
 }
 
