@@ -9,9 +9,10 @@
 //! - the effect of a call.
 //!
 //! A wrapper for each name and driver, and the slot for the real function, are generated from the
-//! row. CONTRIBUTING.md lists what else another watched function needs. Signatures are those of `cuda.h`, except that handles, and pointers that are not read, are
-//! `u64`. A variant with different parameters has its own row, because programs ask the driver for
-//! the variant of the CUDA version for which they were built.
+//! row. CONTRIBUTING.md lists what else another watched function needs. Signatures are those of
+//! `cuda.h`, except that handles, and pointers that are not read, are `u64`. A variant with
+//! different parameters has its own row, because programs ask the driver for the variant of the
+//! CUDA version for which they were built.
 //!
 //! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with
 //! NVIDIA's headers. It also lists functions that create or free something but have neither a row
