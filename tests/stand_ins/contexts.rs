@@ -138,6 +138,8 @@ fn a_green_context_leaves_its_streams_and_memory_behind() {
             assert_eq!(control.live("stream").0, 2);
             assert_eq!(control.live("linear"), (1, 100));
             ok(sys::cuMemFree_v2(address));
+            ok(sys::cuDevicePrimaryCtxReset_v2(0));
+            assert_eq!(control.live("stream").0, 2);
         }
     });
 }

@@ -146,7 +146,8 @@ impl Driver {
     }
 
     /// Frees what ends with a context. Stream-ordered and physical memory, pools and graphs stay,
-    /// because they belong to no context (`cuCtxDestroy` in `cuda.h`).
+    /// because they belong to no context (`cuCtxDestroy` in `cuda.h`). Streams of green contexts
+    /// stay, because only `cuStreamDestroy` ends them (`cuGreenCtxDestroy` in `cuda.h`).
     fn tear_down(&mut self, handle: Handle) {
         let doomed: Vec<u64> = self
             .memory
@@ -160,7 +161,7 @@ impl Driver {
         let streams: Vec<(Handle, Option<u64>)> = self
             .streams
             .iter()
-            .filter(|(_, stream)| stream.context == handle)
+            .filter(|(_, stream)| stream.context == handle && stream.green.is_none())
             .map(|(stream, state)| (stream, state.capture))
             .collect();
         for (stream, capture) in streams {

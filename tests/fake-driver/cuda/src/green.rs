@@ -86,6 +86,10 @@ impl Driver {
         for (stream, capture) in captures {
             self.abandon(capture, stream);
         }
+        let streams = self.streams.values_mut();
+        for stream in streams.filter(|stream| stream.green == Some(green.context)) {
+            stream.green = Some(0);
+        }
         Ok(green.device)
     }
 }

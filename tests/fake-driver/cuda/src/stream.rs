@@ -17,7 +17,8 @@ use crate::user_object;
 pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) capture: Option<u64>,
-    /// The green context that the stream belongs to, as the handle that can be made current.
+    /// The green context that the stream belongs to, as the handle that can be made current; 0 if
+    /// that context was destroyed.
     pub(crate) green: Option<Handle>,
     flags: u32,
     priority: i32,
@@ -36,10 +37,7 @@ impl Driver {
         }
         let found = self.streams.get(stream).ok_or(Error::INVALID_HANDLE)?;
         // A stream whose green context was destroyed stays, and every call with it fails.
-        if found
-            .green
-            .is_some_and(|green| self.contexts.get(green).is_none())
-        {
+        if found.green == Some(0) {
             return Err(Error::CONTEXT_IS_DESTROYED);
         }
         self.healthy(found.context).map(|_| found.context)
