@@ -174,12 +174,24 @@ pub(crate) fn add(stream: Handle, node: Node) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Turns an allocation in a capturing stream into a node of its graph. Its address is assigned now.
-pub(crate) fn allocate(stream: Handle, size: u64) -> Result<Option<u64>, Error> {
+/// Turns an allocation in a capturing stream into a node of its graph, at the place of `pool` if the
+/// call names one. Its address is assigned now.
+pub(crate) fn allocate(
+    stream: Handle,
+    size: u64,
+    pool: Option<Handle>,
+) -> Result<Option<u64>, Error> {
     let Some(graph) = graph_of(stream)? else {
         return Ok(None);
     };
-    let device = driver()?.device_of_stream(stream)?;
+    let device = {
+        let driver = driver()?;
+        let of_pool = match pool {
+            Some(pool) => driver.pool_to_allocate_from(pool)?.device,
+            None => None,
+        };
+        of_pool.map_or_else(|| driver.device_of_stream(stream), Ok)?
+    };
     crate::graph::add_allocation(graph, device, size).map(|(_, address)| Some(address))
 }
 

@@ -105,6 +105,13 @@ impl Driver {
             .ok_or(Error::INVALID_VALUE)
     }
 
+    pub(crate) fn pool_to_allocate_from(&self, handle: Handle) -> Result<&Pool, Error> {
+        let pool = self.pool(handle)?;
+        (!pool.is_import)
+            .then_some(pool)
+            .ok_or(Error::INVALID_VALUE)
+    }
+
     fn allocate_from_pool(
         &mut self,
         handle: Handle,
@@ -119,10 +126,7 @@ impl Driver {
         if size > 1 << 48 {
             return Err(Error::OUT_OF_MEMORY);
         }
-        let pool = self.pool(handle)?;
-        if pool.is_import {
-            return Err(Error::INVALID_VALUE);
-        }
+        let pool = self.pool_to_allocate_from(handle)?;
         self.admit(pool.device.unwrap_or(device), size, pool.arena.growth(size))?;
         let pool = self.pool_mut(handle)?;
         let address = pool.arena.allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
@@ -212,7 +216,7 @@ api! {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        if let Some(node) = crate::capture::allocate(stream, size as u64)? {
+        if let Some(node) = crate::capture::allocate(stream, size as u64, None)? {
             return address.put(node);
         }
         let mut driver = driver()?;
@@ -225,7 +229,7 @@ api! {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        if let Some(node) = crate::capture::allocate(stream, size as u64)? {
+        if let Some(node) = crate::capture::allocate(stream, size as u64, Some(pool))? {
             return address.put(node);
         }
         address.put(driver()?.allocate_from_pool(pool, size as u64, stream)?)
