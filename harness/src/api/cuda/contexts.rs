@@ -224,13 +224,20 @@ impl Contexts {
             ..Context::NONE
         };
         let mut known = self.lock();
-        let primary = known.iter().find(|it| it.is_primary_at(place));
-        let primary = primary.map(|primary| primary.uid);
+        let primary = known.iter().find(|it| it.is_primary_at(place)).copied();
+        // A primary context keeps its handle, so another context is that of a stream of a green one.
+        if primary.is_some_and(|it| it.handle != 0)
+            && !known.iter().any(is_it)
+            && let Some(green) =
+                (known.iter_mut()).find(|it| it.green != 0 && it.handle == 0 && it.place == place)
+        {
+            green.handle = handle;
+        }
         let context = self.add(&mut known, new);
         context.place = place;
         if context.green != 0 && context.owner == ContextUid(0) {
             // The creation of this green context was not intercepted.
-            context.owner = primary.unwrap_or(context.owner);
+            context.owner = primary.map_or(context.owner, |primary| primary.uid);
         }
         let created = context.report();
         let context = *context;

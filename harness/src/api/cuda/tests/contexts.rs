@@ -198,3 +198,22 @@ fn a_green_context_and_its_primary_context_number_their_textures_together() {
         assert_eq!(kinds, [Kind::GreenContext, Kind::Array]);
     });
 }
+
+/// The current context is the green one, although the program never converted it.
+#[test]
+fn a_stream_created_in_the_context_of_a_stream_of_a_green_context_outlives_it() {
+    with_driver("", || {
+        watched_context();
+        made!(cuDevicePrimaryCtxRetain(1 => i32));
+        let green = green(1);
+        let first = made!(cuGreenCtxStreamCreate(green => u64, 1 => u32, 0 => i32));
+        let mut context = 0_u64;
+        let error = cuda!(cuStreamGetCtx(first => u64, &raw mut context => *mut u64));
+        assert_eq!(error, 0);
+        assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+        stream();
+        assert_eq!(cuda!(cuGreenCtxDestroy(green => u64)), 0);
+        assert_eq!(cuda!(cuDevicePrimaryCtxRelease_v2(1 => i32)), 0);
+        assert_eq!(summary(), [(Kind::Stream, Place::cuda(1), 0); 2]);
+    });
+}
