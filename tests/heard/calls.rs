@@ -17,7 +17,7 @@ const DESCRIPTOR: u64 = 1;
 const FLOAT: u64 = 0x20;
 
 /// Returns the address of a value that a call reads or writes.
-fn at<T: ?Sized>(place: &T) -> u64 {
+pub(super) fn at<T: ?Sized>(place: &T) -> u64 {
     std::ptr::from_ref(place).cast::<()>().expose_provenance() as u64
 }
 
@@ -213,8 +213,16 @@ fn imported(driver: &Driver<'_>) {
     }
 }
 
-/// `CUipcMemHandle` and `CUipcEventHandle` are passed by value.
 fn open_handle(driver: &Driver<'_>, name: &str, handle: [u64; 8]) -> u64 {
+    let (opened, error) = try_open(driver, name, handle);
+    assert_eq!(error, 0, "{name}");
+    driver.assert_agreed(name);
+    opened
+}
+
+/// Opens a `CUipcMemHandle` or `CUipcEventHandle`, which are passed by value. Returns the opened
+/// object and the result of the call.
+pub(super) fn try_open(driver: &Driver<'_>, name: &str, handle: [u64; 8]) -> (u64, u32) {
     #[repr(C)]
     struct Handle([u64; 8]);
     type Open = unsafe extern "C" fn(*mut u64, Handle, u32) -> u32;
@@ -223,10 +231,8 @@ fn open_handle(driver: &Driver<'_>, name: &str, handle: [u64; 8]) -> u64 {
     let open = unsafe { transmute::<*mut c_void, Open>(driver.find(name)) };
     let mut opened = 0;
     // SAFETY: the out pointer is valid.
-    let code = unsafe { open(&raw mut opened, Handle(handle), 1) };
-    assert_eq!(code, 0, "{name}");
-    driver.assert_agreed(name);
-    opened
+    let error = unsafe { open(&raw mut opened, Handle(handle), 1) };
+    (opened, error)
 }
 
 fn handles(driver: &Driver<'_>) {
@@ -284,7 +290,7 @@ fn code(driver: &Driver<'_>) {
 }
 
 /// `CUgraphNodeParams` of an allocation of 512 bytes on the first device, or of a free.
-fn node(node_type: u64, address: u64) -> [u64; 32] {
+pub(super) fn node(node_type: u64, address: u64) -> [u64; 32] {
     let mut node = [0; 32];
     node[0] = node_type;
     match node_type {

@@ -5,6 +5,7 @@
 
 mod calls;
 mod lists;
+mod random;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -151,20 +152,25 @@ impl Driver<'_> {
     /// Fails unless the ledger contains exactly what the driver has.
     #[track_caller]
     fn assert_agreed(&self, name: &str) {
-        for (kind, names) in KINDS {
-            let records = ledger::live().select(|record| record.made.kind == *kind);
-            let (mut count, mut bytes) = (0, 0);
-            for of_it in names.iter().map(|name| self.control.live(name)) {
-                count += of_it.0;
-                bytes += of_it.1;
-            }
-            assert_eq!(records.len() as u64, count, "{kind:?} after {name}");
-            if !kind.is_handle() && *kind != Kind::Array {
-                let sum: u64 = records.iter().map(|record| record.made.bytes).sum();
-                assert_eq!(sum, bytes, "bytes of {kind:?} after {name}");
-            }
-        }
+        assert_eq!(self.difference(KINDS), None, "after {name}");
     }
+
+    /// Returns how the numbers and bytes of these kinds differ in the ledger and in the driver.
+    fn difference(&self, kinds: &[(Kind, &[&str])]) -> Option<String> {
+        let records = ledger::live().select(|_| true);
+        kinds.iter().find_map(|(kind, names)| {
+            let of_kind = records.iter().filter(|record| record.made.kind == *kind);
+            let heard = total(of_kind.map(|record| (1, record.made.bytes)));
+            let live = total(names.iter().map(|name| self.control.live(name)));
+            let has_bytes = !kind.is_handle() && !matches!(kind, Kind::Array | Kind::Imported);
+            let differ = heard.0 != live.0 || has_bytes && heard.1 != live.1;
+            differ.then(|| format!("{kind:?} (count, bytes): {heard:?}, not {live:?}"))
+        })
+    }
+}
+
+fn total(amounts: impl Iterator<Item = (u64, u64)>) -> (u64, u64) {
+    amounts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
 }
 
 /// Returns a body for [`Fake::here`], which passes the driver to `body`.
