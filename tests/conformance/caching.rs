@@ -161,7 +161,7 @@ fn a_failed_return_is_reported_and_the_segment_stays_reserved() {
     drop((take(&device, 10), take(&device, 3 * MIB)));
     embedded.fail_free(1);
     let error = empty_cache(&device).expect_err("it was asked to fail");
-    assert_eq!(error.to_string(), "free: failed on request");
+    assert_eq!(error.to_string(), "free: failed as requested");
     // Large segments are released first, so it is the large one that stays. The small one was
     // released.
     assert_eq!(reserved(&device), 20 * MIB as u64);

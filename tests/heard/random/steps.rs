@@ -3,8 +3,8 @@
 //! - use a graph, or a context that is not a primary one, after destroying it. Its handle may belong
 //!   to a child graph or to the context of a green one, of which the program has not been told;
 //! - use a graph while a stream is captured into it;
-//! - add free nodes to a graph that was instantiated before. It is not known whether a later
-//!   executable graph of it frees memory that an earlier one has left;
+//! - add free nodes to a graph that was instantiated before, which an H200 refused with
+//!   `CUDA_ERROR_INVALID_VALUE`;
 //! - open memory of the same address twice, because the stand-in counts mappings.
 
 use std::cell::Cell;
