@@ -1,7 +1,7 @@
 //! The steps of random programs. A program does not
 //!
 //! - use a graph, or a context that is not a primary one, after destroying it. Its handle may belong
-//!   to a child graph or to the context of a green one, of which the program has not been told;
+//!   to a child graph or to the context of a green one, of which the program does not know;
 //! - use a graph while a stream is captured into it;
 //! - add free nodes to a graph that was instantiated before, which an H200 refused with
 //!   `CUDA_ERROR_INVALID_VALUE`;

@@ -215,7 +215,7 @@ impl Graphs {
     }
 
     /// Records that the executable graph now has the nodes and the references of `graph`, and
-    /// returns those that it had before. What a launch has left by then, no later launch frees.
+    /// returns those that it had before. Later launches do not free what earlier ones have left.
     pub(super) fn updated(&mut self, exec: Key, graph: &Key) -> Option<Graph> {
         let auto_free = self.all.get(&exec).is_some_and(|exec| exec.auto_free);
         self.copied(graph, exec, auto_free)

@@ -226,6 +226,7 @@ impl Contexts {
         let mut known = self.lock();
         let primary = known.iter().find(|it| it.is_primary_at(place)).copied();
         // A primary context keeps its handle, so another context is that of a stream of a green one.
+        // If there are several green contexts, the driver does not say of which.
         if primary.is_some_and(|it| it.handle != 0)
             && !known.iter().any(is_it)
             && let Some(green) =

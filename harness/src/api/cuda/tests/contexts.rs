@@ -120,6 +120,17 @@ fn green(device: i32) -> u64 {
     made!(cuGreenCtxCreate(description => u64, device => i32, 1 => u32))
 }
 
+/// Creates a stream of a green context, and makes current what the driver returns as the context of
+/// the stream. Returns the stream and the context.
+fn enter_context_of_a_stream(green: u64) -> (u64, u64) {
+    let stream = made!(cuGreenCtxStreamCreate(green => u64, 1 => u32, 0 => i32));
+    let mut context = 0_u64;
+    let error = cuda!(cuStreamGetCtx(stream => u64, &raw mut context => *mut u64));
+    assert_eq!(error, 0);
+    assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+    (stream, context)
+}
+
 /// The program retains the primary context after the green one, and never makes it current.
 #[test]
 fn memory_of_a_green_context_ends_with_a_primary_context_that_was_never_current() {
@@ -143,11 +154,7 @@ fn memory_of_a_green_context_ends_with_the_primary_context_however_it_was_made_c
     with_driver("", || {
         watched_context();
         let green = green(1);
-        let stream = made!(cuGreenCtxStreamCreate(green => u64, 1 => u32, 0 => i32));
-        let mut context = 0_u64;
-        let error = cuda!(cuStreamGetCtx(stream => u64, &raw mut context => *mut u64));
-        assert_eq!(error, 0);
-        assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+        let (stream, context) = enter_context_of_a_stream(green);
         allocate(64);
         assert_eq!(made!(cuCtxFromGreenCtx(green => u64)), context);
         allocate(64);
@@ -206,11 +213,7 @@ fn a_stream_created_in_the_context_of_a_stream_of_a_green_context_outlives_it() 
         watched_context();
         made!(cuDevicePrimaryCtxRetain(1 => i32));
         let green = green(1);
-        let first = made!(cuGreenCtxStreamCreate(green => u64, 1 => u32, 0 => i32));
-        let mut context = 0_u64;
-        let error = cuda!(cuStreamGetCtx(first => u64, &raw mut context => *mut u64));
-        assert_eq!(error, 0);
-        assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+        enter_context_of_a_stream(green);
         stream();
         assert_eq!(cuda!(cuGreenCtxDestroy(green => u64)), 0);
         assert_eq!(cuda!(cuDevicePrimaryCtxRelease_v2(1 => i32)), 0);

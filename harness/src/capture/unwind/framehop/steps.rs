@@ -144,9 +144,12 @@ pub(super) struct ReadWords {
 impl ReadWords {
     /// Adds the word at `address`, unless it has been added before, and returns it.
     pub(super) fn add(&mut self, address: u64, word: Result<u64, ()>) -> Result<u64, ()> {
-        let read = self.words().unwrap_or_default();
-        if read.iter().any(|(known, _)| *known == !address) {
-            return word;
+        // Only on AArch64 are words read twice, to find the caller of a thread's first frame.
+        if cfg!(target_arch = "aarch64") {
+            let read = self.words().unwrap_or_default();
+            if read.iter().any(|(known, _)| *known == !address) {
+                return word;
+            }
         }
         match (self.first.get_mut(self.count), word) {
             (Some(place), Ok(word)) => *place = (!address, !word),
