@@ -10,7 +10,9 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
+use std::sync::atomic::AtomicU8;
 
+use gpu_leak_check::ledger;
 use gpu_leak_tests::random::Random;
 
 use crate::heard::Driver;
@@ -52,6 +54,8 @@ const FLAG: Argument = Is(&[0, 1]);
 const ZERO: Argument = Is(&[0]);
 const ONE: Argument = Is(&[1]);
 const PAGES: Argument = Is(&[PAGE, 2 * PAGE]);
+/// Parts of a range: the offset and the number of bytes.
+const SPANS: &[(u64, u64)] = &[(0, PAGE), (0, 2 * PAGE), (PAGE, PAGE)];
 const RANGE: Argument = Is(&[2 * PAGE]);
 
 /// `CUmemPoolProps` and `CUmemAllocationProp`: pinned, shared by descriptors, on each device.
@@ -109,10 +113,10 @@ const TABLE: &[(usize, Step)] = &[
     // Virtual memory
     (1, Call("cuMemAddressReserve", &[Makes("range"), RANGE, ZERO, ZERO, ZERO])),
     (1, Call("cuMemAddressFree", &[Any("range"), RANGE])),
-    (2, Call("cuMemCreate", &[Makes("physical"), RANGE, PROPERTIES, ZERO])),
+    (2, Call("cuMemCreate", &[Makes("physical"), PAGES, PROPERTIES, ZERO])),
     (2, Call("cuMemRelease", &[Any("physical")])),
-    (2, Call("cuMemMap", &[Page, PAGES, ZERO, Any("physical"), ZERO])),
-    (3, Call("cuMemUnmap", &[Page, PAGES])),
+    (3, Do(map)),
+    (3, Do(unmap)),
     (1, Call("cuMemRetainAllocationHandle", &[Makes("physical"), Page])),
     // Objects that belong to a context
     (2, Call("cuStreamCreate", &[Makes("stream"), ONE])),
@@ -152,9 +156,32 @@ const TABLE: &[(usize, Step)] = &[
     (2, Call("cuStreamEndCapture", &[Any("capturing"), Makes("graph")])),
 ];
 
+/// The calls that are left out where the driver may be a real one, which does not define what they do
+/// with an image, a texture or memory that is none, or with a reference that the program lacks.
+const UNDEFINED: &[&str] = &[
+    "cuTexObjectCreate",
+    "cuMipmappedArrayCreate",
+    "cuMipmappedArrayGetLevel",
+    "cuMipmappedArrayDestroy",
+    "cuModuleLoadData",
+    "cuLibraryLoadData",
+    "cuImportExternalMemory",
+    "cuIpcGetMemHandle",
+    "cuUserObjectCreate",
+    "cuStreamBeginRecaptureToGraph",
+    "cuGraphExecUpdate_v2",
+];
+
+/// The classes without records.
+const WITHOUT_RECORD: &[&str] = &["primary", "address", "physical"];
+
 pub(super) struct Program<'a> {
     driver: &'a Driver<'a>,
     has_captures: bool,
+    /// Whether the driver may be a real one, so that calls must be defined.
+    is_defined: bool,
+    /// Whether the step needs an object of a class of which there is none.
+    lacks: bool,
     random: Random,
     /// The handles and addresses of each class, with the newest last.
     known: BTreeMap<&'static str, Vec<u64>>,
@@ -167,10 +194,12 @@ pub(super) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    pub(super) fn new(driver: &'a Driver<'a>, has_captures: bool) -> Self {
+    pub(super) fn new(driver: &'a Driver<'a>, has_captures: bool, is_defined: bool) -> Self {
         Self {
             driver,
             has_captures,
+            is_defined,
+            lacks: false,
             random: Random(0),
             known: BTreeMap::new(),
             retained: [0; 2],
@@ -179,9 +208,25 @@ impl<'a> Program<'a> {
         }
     }
 
+    /// Makes the first device's primary context current.
+    pub(super) fn enter_primary(&mut self) {
+        let primary = self.make("primary", "cuDevicePrimaryCtxRetain", &[0]);
+        self.retained[0] += 1;
+        self.call("cuCtxSetCurrent", &[primary.expect("a context")]);
+    }
+
     /// Does a step that these random numbers determine.
     pub(super) fn step(&mut self, random: Random) {
-        self.random = random;
+        (self.random, self.lacks) = (random, false);
+        if self.is_defined {
+            let live = ledger::live().select(|_| true);
+            let keys: BTreeSet<_> = live.iter().map(|record| record.made.key.value()).collect();
+            let converted: BTreeSet<_> = self.converted.values().collect();
+            for (class, known) in &mut self.known {
+                let has_record = !WITHOUT_RECORD.contains(class);
+                known.retain(|it| !has_record || keys.contains(it) || converted.contains(it));
+            }
+        }
         let steps = TABLE.iter();
         let steps: Vec<_> = steps
             .flat_map(|(count, step)| [step].repeat(*count))
@@ -197,7 +242,7 @@ impl<'a> Program<'a> {
     }
 
     /// Returns something of this class. It is probably one of the newest, which may be live.
-    fn any(&mut self, class: &str) -> u64 {
+    fn any(&mut self, class: &'static str) -> u64 {
         let known = self.known.get(class).map_or(&[][..], Vec::as_slice);
         let newest = known.len().saturating_sub(6);
         let among = match self.random.below(4) {
@@ -205,13 +250,18 @@ impl<'a> Program<'a> {
             _ => &known[newest..],
         };
         match among.len() {
-            0 => 0,
+            0 => {
+                self.lacks = true;
+                0
+            }
             count => among[self.random.below(count)],
         }
     }
 
     fn argument(&mut self, argument: &Argument, answer: &Cell<u64>) -> u64 {
-        static OWN: [u8; 16384] = [0; 16384];
+        #[repr(align(4096))]
+        struct Pages(#[expect(dead_code, reason = "only its address is used")] [AtomicU8; 16384]);
+        static OWN: Pages = Pages([const { AtomicU8::new(0) }; 16384]);
         extern "C" fn destructor(_data: *mut c_void) {}
         match *argument {
             Makes(_) => at(answer),
@@ -233,7 +283,7 @@ impl<'a> Program<'a> {
         let answer = Cell::new(0);
         let chosen = arguments.iter().map(|it| self.argument(it, &answer));
         let chosen: Vec<u64> = chosen.collect();
-        let succeeded = self.call(name, &chosen);
+        let (succeeded, freed) = (self.call(name, &chosen), chosen[0]);
         for (argument, value) in arguments.iter().zip(chosen).filter(|_| succeeded) {
             match *argument {
                 Makes(class) => self.keep(class, answer.get()),
@@ -241,11 +291,22 @@ impl<'a> Program<'a> {
                 _ => {}
             }
         }
+        let frees = name.starts_with("cuMemFree") || name == "cuMemRelease";
+        if self.is_defined && succeeded && frees {
+            // Two drivers give an address out again at different times. Besides, an H200 frees linear
+            // memory of `cuMemFreeAsync` only at the next synchronisation, whatever is there by then.
+            self.forget("pointer", freed);
+            self.forget("host", freed);
+            self.forget("physical", freed);
+        }
         succeeded
     }
 
     /// Makes a call and prints it. Returns whether it succeeded.
     fn call(&self, name: &str, arguments: &[u64]) -> bool {
+        if self.is_defined && (self.lacks || UNDEFINED.contains(&name)) {
+            return false;
+        }
         eprint!("\n> {name}{arguments:x?}");
         let error = self.driver.try_call(name, arguments);
         eprint!(" = {error}");
@@ -301,11 +362,12 @@ fn release_primary(program: &mut Program<'_>) {
 fn create_green(program: &mut Program<'_>) {
     let (resource, description) = (Cell::new([0_u64; 20]), Cell::new(0_u64));
     let (device, resource) = (program.one_of(&[0, 1]), at(&resource));
-    program.call("cuDeviceGetDevResource", &[device, resource, 1]);
-    program.call(
-        "cuDevResourceGenerateDesc",
-        &[at(&description), resource, 1],
-    );
+    let generate = [at(&description), resource, 1];
+    if !program.call("cuDeviceGetDevResource", &[device, resource, 1])
+        || !program.call("cuDevResourceGenerateDesc", &generate)
+    {
+        return;
+    }
     program.make("green", "cuGreenCtxCreate", &[description.get(), device, 1]);
 }
 
@@ -319,6 +381,11 @@ fn convert_green(program: &mut Program<'_>) {
 fn destroy_green(program: &mut Program<'_>) {
     let green = program.any("green");
     if program.call("cuGreenCtxDestroy", &[green]) {
+        if program.is_defined {
+            // Its streams stay, and cannot be used.
+            program.known.remove("stream");
+            program.known.remove("capturing");
+        }
         let context = program.converted.remove(&green);
         program.forget("context", context.unwrap_or(0));
         // It may have been current.
@@ -342,18 +409,37 @@ fn enter_context_of_stream(program: &mut Program<'_>) {
     }
 }
 
+/// Maps memory within a range; a real driver reserves more than the program has asked for.
+fn map(program: &mut Program<'_>) {
+    let (range, physical) = (program.any("range"), program.any("physical"));
+    let (page, size) = program.one_of(SPANS);
+    program.call("cuMemMap", &[range + page, size, 0, physical, 0]);
+}
+
+fn unmap(program: &mut Program<'_>) {
+    let range = program.any("range");
+    let (page, size) = program.one_of(SPANS);
+    program.call("cuMemUnmap", &[range + page, size]);
+}
+
 fn share_pool(program: &mut Program<'_>) {
-    let (pool, descriptor, shared) = (program.any("pool"), Cell::new(0), Cell::new([0_u64; 8]));
+    let (exported, descriptor) = (program.any("pool"), Cell::new(0));
+    let shared = Cell::new([0_u64; 8]);
     program.call(
         "cuMemPoolExportToShareableHandle",
-        &[at(&descriptor), pool, 1, 0],
+        &[at(&descriptor), exported, 1, 0],
     );
     let import = [descriptor.get(), 1, 0];
     let imported = program.make("pool", "cuMemPoolImportFromShareableHandle", &import);
-    let pointer = program.make("pointer", "cuMemAllocFromPoolAsync", &[100, pool, 0]);
+    let pointer = program.make("pointer", "cuMemAllocFromPoolAsync", &[100, exported, 0]);
     if let (Some(pool), Some(pointer)) = (imported, pointer) {
         program.call("cuMemPoolExportPointer", &[at(&shared), pointer]);
         program.make("pointer", "cuMemPoolImportPointer", &[pool, at(&shared)]);
+    }
+    if program.is_defined {
+        // An H200 does not destroy an imported pool that has pointers, and does not import it twice.
+        program.forget("pool", exported);
+        program.forget("pool", imported.unwrap_or(0));
     }
 }
 
@@ -385,14 +471,20 @@ fn add_allocation_to(program: &mut Program<'_>, graph: u64) {
         &[at(&added), graph, 0, 0, at(&parameters)],
     ) {
         program.keep("pointer", parameters.get()[16]);
+        program.keep("address", parameters.get()[16]);
     }
 }
 
 fn add_free(program: &mut Program<'_>) {
-    let (graph, pointer) = (program.any("graph"), program.any("pointer"));
+    let class = program.one_of(&["pointer", "address"]);
+    let (graph, pointer) = (program.any("graph"), program.any(class));
     if !program.done.contains(&graph) {
         let added = Cell::new(0_u64);
-        program.call("cuGraphAddMemFreeNode", &[at(&added), graph, 0, 0, pointer]);
+        let arguments = [at(&added), graph, 0, 0, pointer];
+        if !program.call("cuGraphAddMemFreeNode", &arguments) && program.is_defined {
+            // A graph cannot be cloned after this failed (observed on an H200).
+            program.forget("graph", graph);
+        }
     }
 }
 

@@ -122,8 +122,8 @@ impl Driver {
         let Some((capture, from)) =
             other.filter(|(capture, _)| self.captures.contains_key(capture))
         else {
-            // A capture cannot wait for work outside it.
-            return if own.is_some() {
+            // A capture cannot wait for work outside it. There is none before the first record.
+            return if own.is_some() && event.recorded.is_some() {
                 Err(Error::STREAM_CAPTURE_ISOLATION)
             } else {
                 Ok(())
@@ -255,7 +255,7 @@ fn begin(stream: Handle, mode: u32, into: Option<Handle>) -> Result<(), Error> {
 fn end(stream: Handle, graph_out: Out<Handle>) -> Result<(), Error> {
     let mut driver = driver()?;
     driver.context_of_stream(stream)?;
-    let id = driver.capture_of(stream).ok_or(Error::INVALID_VALUE)?;
+    let id = driver.capture_of(stream).ok_or(Error::ILLEGAL_STATE)?;
     let capture = &driver.captures[&id];
     if capture.origin != stream {
         return Err(Error::STREAM_CAPTURE_UNMATCHED);

@@ -110,6 +110,15 @@ impl Driver {
         self.healthy(top())
     }
 
+    /// Fails if the calling thread's context has ended or is broken. The thread may have none.
+    pub(crate) fn current_or_none(&self) -> Result<(), Error> {
+        if top() == 0 {
+            Ok(())
+        } else {
+            self.current().map(drop)
+        }
+    }
+
     pub(crate) fn current_handle(&self) -> Result<Handle, Error> {
         self.current()?;
         self.owner(top())
@@ -269,17 +278,21 @@ api! {
     cuCtxAttach fn(context: Out<Handle>, _flags: u32) {
         let mut driver = driver()?;
         let handle = driver.current_handle()?;
-        driver.contexts.get_mut(handle).expect("it is current").references += 1;
+        let current = driver.contexts.get_mut(handle).expect("it is current");
+        // This does not retain a primary context (observed on an H200).
+        current.references += u32::from(!current.primary);
         context.put(handle)
     }
 
     cuCtxDetach fn(context: Handle) {
         let last = {
             let mut driver = driver()?;
+            driver.current_or_none()?;
             // For a primary context, this call changes nothing (observed on an H200).
             match driver.context(context)? {
                 Context { base: Some(_), .. } => return Err(Error::INVALID_CONTEXT),
                 Context { primary: true, .. } => return Ok(()),
+                _ if context != top() => return Err(Error::INVALID_CONTEXT),
                 _ => {}
             }
             let found = driver.contexts.get_mut(context).expect("it was just found");
@@ -296,7 +309,8 @@ api! {
 
     cuCtxSetCurrent fn(context: Handle) {
         let driver = driver()?;
-        if context != 0 {
+        // A primary context that has ended can be made current (observed on an H200).
+        if context != 0 && driver.contexts.get(context).is_none_or(|found| !found.primary) {
             driver.context(context)?;
         }
         pop();

@@ -170,6 +170,7 @@ fn launch(exec: Handle, stream: Handle) -> Result<(), Error> {
     let calls = {
         let mut driver = driver()?;
         driver.context_of_stream(stream)?;
+        driver.forbid_on_capturing(stream)?;
         driver.launch(exec)?
     };
     calls.into_iter().for_each(HostCall::run);

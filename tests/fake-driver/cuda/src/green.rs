@@ -133,6 +133,9 @@ api! {
         if count == 0 || resources.is_null() {
             return Err(Error::INVALID_VALUE);
         }
+        if resources.get()?.kind != MULTIPROCESSORS {
+            return Err(Error::INVALID_RESOURCE_CONFIGURATION);
+        }
         descriptor.put(&raw const DESCRIPTOR)
     }
 

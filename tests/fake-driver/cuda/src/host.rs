@@ -65,7 +65,7 @@ api! {
 
     cuMemFreeHost fn(address: u64) {
         let mut driver = driver()?;
-        driver.current()?;
+        driver.current_or_none()?;
         if address == 0 {
             return Ok(());
         }
@@ -100,14 +100,14 @@ api! {
 
     cuMemHostUnregister fn(address: u64) {
         let mut driver = driver()?;
-        driver.current()?;
-        match driver.memory.get(&address).map(|allocation| allocation.kind) {
-            Some(Kind::Registered) => {
-                driver.release(address, true);
-                Ok(())
-            }
-            _ => Err(Error::HOST_MEMORY_NOT_REGISTERED),
+        driver.current_or_none()?;
+        let registered = driver.range_of(address).filter(|(_, it)| it.kind == Kind::Registered);
+        let (base, _) = registered.ok_or(Error::HOST_MEMORY_NOT_REGISTERED)?;
+        if base != address {
+            return Err(Error::INVALID_VALUE);
         }
+        driver.release(address, true);
+        Ok(())
     }
 
     cuMemHostGetDevicePointer_v2 fn(device_address: Out<u64>, address: u64, _flags: u32) {

@@ -291,7 +291,7 @@ api! {
 
 fn free(address: u64) -> Result<(), Error> {
     let mut driver = driver()?;
-    driver.current()?;
+    driver.current_or_none()?;
     if address == 0 {
         return Ok(());
     }

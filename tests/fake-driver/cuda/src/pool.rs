@@ -247,6 +247,7 @@ api! {
                 driver.release(address, false);
                 Ok(())
             }
+            Some(Kind::Managed) => Err(Error::NOT_SUPPORTED),
             _ => Err(Error::INVALID_VALUE),
         }
     }
@@ -281,7 +282,7 @@ api! {
 
     cuDeviceSetMemPool fn(device: i32, pool: Handle) {
         let mut driver = driver()?;
-        let device = driver.device(device)?;
+        let device = driver.device(device).map_err(|_| Error::INVALID_VALUE)?;
         driver.set_current_pool(device, pool)
     }
 
@@ -291,7 +292,8 @@ api! {
         }
         let props = props.get()?;
         let mut driver = driver()?;
-        let device = located(&driver, props.location_type, props.location_id)?;
+        let device = located(&driver, props.location_type, props.location_id);
+        let device = device.map_err(|_| Error::INVALID_VALUE)?;
         let device = device.filter(|_| props.allocation_type != MANAGED);
         let is_shareable = props.handle_types & FILE_DESCRIPTOR != 0;
         pool.put(driver.pools.insert(Pool { is_shareable, ..Pool::new(device) }))

@@ -69,7 +69,7 @@ fn reset(device: i32) -> Result<(), Error> {
         let driver = driver()?;
         let device = driver.device(device)?;
         if driver.has_green(device) {
-            return Err(Error::PRIMARY_CONTEXT_ACTIVE);
+            return Err(Error::NOT_PERMITTED);
         }
         driver.devices[device]
             .primary

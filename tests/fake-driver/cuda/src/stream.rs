@@ -186,9 +186,11 @@ api! {
 
 fn record(event: Handle, stream: Handle) -> Result<(), Error> {
     let mut driver = driver()?;
-    driver.context_of_stream(stream)?;
+    let context = driver.context_of_stream(stream)?;
     let capture = driver.streams.get(stream).and_then(|stream| stream.capture);
-    let event = driver.events.get_mut(event).ok_or(Error::INVALID_HANDLE)?;
+    let event = driver.events.get_mut(event);
+    let event = event.filter(|event| event.context == context);
+    let event = event.ok_or(Error::INVALID_HANDLE)?;
     event.captured = capture.map(|capture| (capture, stream));
     if capture.is_none() {
         event.recorded = Some(Instant::now());

@@ -73,8 +73,11 @@ impl Driver {
             .physical
             .get_mut(object)
             .expect("a handle keeps its memory");
-        let end = offset.checked_add(size).ok_or(Error::INVALID_VALUE)?;
-        if !is_granular(size) || end > physical.size || !is_reserved || is_taken {
+        // Memory is mapped as a whole (observed on an H200).
+        if is_granular(size) && (size, offset) != (physical.size, 0) {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        if !is_granular(size) || !is_reserved || is_taken {
             return Err(Error::INVALID_VALUE);
         }
         // SAFETY: the range is reserved by this driver and nothing is mapped in it.
@@ -113,12 +116,18 @@ impl Driver {
             .range(address..address + size)
             .map(|(&base, allocation)| (base, *allocation))
             .collect();
-        let covered: u64 = inside.iter().map(|(_, allocation)| allocation.size).sum();
-        if covered != size
-            || inside
-                .iter()
-                .any(|(_, allocation)| allocation.kind != Kind::Mapped)
-        {
+        // Pages without memory may be unmapped, too (observed on an H200).
+        let mut ranges = self.reserved_ranges.range(..=address);
+        let is_reserved = ranges
+            .next_back()
+            .is_some_and(|(base, length)| address + size <= base + length);
+        let is_whole = |(base, it): &(u64, Allocation)| {
+            it.kind == Kind::Mapped && base + it.size <= address + size
+        };
+        let before = self
+            .range_of(address)
+            .is_some_and(|(base, _)| base < address);
+        if !is_reserved || before || !inside.iter().all(is_whole) {
             return Err(Error::INVALID_VALUE);
         }
         for (base, allocation) in inside {
