@@ -388,7 +388,7 @@ impl Judging {
 /// A condition that `--deny` turns into a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Deny {
-    /// Checks that could not measure (exit code 3)
+    /// Checks without a result (exit code 3)
     Unmeasured,
     /// Tests that used a GPU or reported an allocation without being checked
     Unchecked,

@@ -179,7 +179,7 @@ fn settings_of(run: &Run) -> ExitResult<RunSettings> {
     Ok(settings)
 }
 
-/// Returns the checks that could not measure, and the files that could not be read.
+/// Returns the checks that have no result, and the files that could not be read.
 fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
     let checks = overview.unmeasured.iter().map(|report| {
         let why = report.reason.as_ref().map_or("", |reason| &reason.what);

@@ -27,7 +27,7 @@ pub(crate) struct Overview<'run> {
     pub(crate) aborted: Vec<Began>,
     /// The checks that fail because their tests did not leave what was expected.
     pub(crate) unexpected: Vec<&'run Report>,
-    /// The checks that could not measure.
+    /// The checks that have no result.
     pub(crate) unmeasured: Vec<&'run Report>,
     /// The highest peak of each layer of each device.
     pub(crate) peaks: Vec<Peak<'run>>,

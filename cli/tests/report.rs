@@ -142,7 +142,7 @@ fn the_exit_codes_are_those_of_the_documented_table() {
             ],
         ),
         (
-            "nothing was checked, a file could not be read, or a check could not measure and \
+            "nothing was checked, a file could not be read, or a check has no result and \
              therefore failed its test or was denied",
             vec![report(&[nothing.as_ref()]), report(&[unread.as_ref()])],
         ),

@@ -67,7 +67,7 @@ fn run_all_with(test: &str, variables: &[(&str, &str)]) -> (bool, Vec<Report>, S
     let ended = Command::new(program)
         .args(["--exact", test, "--include-ignored", "--nocapture"])
         .arg("--test-threads=1")
-        // These variables could make a check that cannot measure fail its test.
+        // These variables could make a check without a result fail its test.
         .env_remove("CI")
         .env_remove("GPU_LEAK_CHECK")
         .env("GPU_LEAK_CHECK_OUTPUT", &directory)

@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(chapter("Results of a check"), statuses);
         let reasons = Code::ALL.iter().filter(|code| **code != Code::Unknown);
         let reasons = reasons.map(|code| code.name()).collect();
-        assert_eq!(chapter("Why a check could not measure"), reasons);
+        assert_eq!(chapter("Why a check has no result"), reasons);
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //!                                configuration file
 //! 4 call_site                    trims a stack to its call site; libraries and caching allocators by name
 //! 3 report                       what a check found, as data: findings, sites, what each device held, why a
-//!                                check could not measure; the whole report is `report/check_report.rs` of the harness;
+//!                                check has no result; the whole report is `report/check_report.rs` of the harness;
 //!   run_file_schema              names and kinds in the published schema of the run file
 //! 2 ledger                       events and the names in them; apply/ applies events, a file for each kind;
 //!                                table, the records in shards by key, with everything that is counted:

@@ -219,7 +219,7 @@ impl Mapping<'_> {
     }
 }
 
-/// A thread that waits in a system call, as the kernel describes it.
+/// What the kernel says about a thread that waits in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WaitingThread {
     /// The address to which the system call returns.

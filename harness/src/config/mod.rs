@@ -226,7 +226,7 @@ pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<Suppression>, Strin
 /// The settings that concern a whole run, for the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunSettings {
-    /// Whether a check that cannot measure fails.
+    /// Whether a check without a result fails.
     pub require: bool,
     /// Whether the settings allow a run in which nothing is judged, because checks are off or are
     /// skipped without a GPU.

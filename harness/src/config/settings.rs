@@ -142,13 +142,13 @@ words!(OnLeak { "fail" => Fail, "warn" => Warn, });
 words!(WithoutGpu { "run" => Run, "skip" => Skip, });
 words!(KeptForTheProcess { "allow" => Allow, "fail" => Fail, });
 
-/// What happens if a check cannot measure. The variable is `GPU_LEAK_CHECK`, and the key is `mode`.
+/// What happens if a check has no result. The variable is `GPU_LEAK_CHECK`, and the key is `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// If a driver is in use but cannot be traced, the check fails if `CI` is set. Otherwise this
     /// is only reported in a note.
     Auto,
-    /// A check that cannot measure fails, even without a driver.
+    /// A check without a result fails, even without a driver.
     Require,
     /// Bodies run, but nothing is judged.
     Off,

@@ -316,7 +316,7 @@ fn by_class(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Opti
     Some(leaked)
 }
 
-/// Reports resources that the runs did not leave repeatedly.
+/// Reports the resources of an unconfirmed group as deferred, as first use, or as both.
 fn unconfirmed(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Vec<Found> {
     let last = group.kept.len() - 1;
     let first = first_kept(group);

@@ -92,7 +92,7 @@ fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<
         let count = places.entry((at.shown(test), from)).or_default();
         *count = it.freed.count.saturating_add(*count);
     }
-    // A library may have reached the line in two ways from the same callers.
+    // The same callers may have reached the line through a library along two paths.
     finding.freed = finding.freed.max(freed_here);
     finding.allocated = finding
         .allocated

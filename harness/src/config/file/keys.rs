@@ -71,7 +71,7 @@ pub(super) fn misplaced(text: &str) -> Option<(usize, String)> {
             }
             _ => found.push((
                 at,
-                format!("write {header}, and its keys in the lines below"),
+                format!("write {header}, and its keys on the lines below"),
             )),
         }
     }
