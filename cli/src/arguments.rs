@@ -248,7 +248,7 @@ Exit code: 1 if something is new or has grown.
 
 Example:
   cargo gpu-leak test --name main      on the main branch
-  cargo gpu-leak test --name branch    on the other one
+  cargo gpu-leak test --name branch    on your branch
   cargo gpu-leak diff main branch")]
 pub(crate) struct Diff {
     /// The older run: its name or its directory
@@ -259,9 +259,9 @@ pub(crate) struct Diff {
 
 /// Prints entries for gpu-leak-check.toml that allow the leaks of a run
 ///
-/// With them, a test suite with known leaks fails on new ones only. Each function that leaks gets
-/// one entry, which lists its tests and sets the limits to what one of them leaves now. Anything
-/// above these limits still fails.
+/// With them, a test suite with known leaks fails only on new ones. Each function that leaks gets
+/// one entry, which lists its tests. The limits of the entry are the most that any of these tests
+/// leaves now; anything above them still fails.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -3,8 +3,8 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-/// Returns options that do not follow symbolic links. In a directory to which others can write, a
-/// link could lead to any file.
+/// Returns options for opening a file without following a symbolic link. In a directory to which
+/// others can write, a link could lead to any file.
 pub(crate) fn through_no_link() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "there is no such option"))]
     let mut options = OpenOptions::new();

@@ -52,7 +52,7 @@ fn a_recording_without_one_of_its_lines_is_judged_or_refused() {
         let error = assert_judged_or_refused(&path, rest.concat().as_bytes());
         if is_event(&line) && missing < last_event {
             let error = error.expect("the next event shows it");
-            assert!(error.contains("comes after event"), "{error}");
+            assert!(error.contains("directly follows event"), "{error}");
         }
     }
 }

@@ -177,7 +177,7 @@ impl Events {
     ) -> Result<Event, String> {
         let (last, order) = (self.order, recorded_event.order);
         if last.checked_add(1) != Some(order) {
-            return Err(format!("event {order} comes after event {last}"));
+            return Err(format!("event {order} directly follows event {last}"));
         }
         self.order = order;
         self.translate(ledger, &mut recorded_event.event)?;

@@ -48,7 +48,7 @@ enum How {
     Passed,
     /// The test returned an error, which has been printed.
     Failed,
-    /// The test, or the check of it, panicked with this message.
+    /// The test or its check panicked with this message.
     Panicked(String),
 }
 

@@ -288,7 +288,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             });
             return Some(format!(
                 "first use means resources that were created once and kept, such as a static or a library's workspace: \
-                 they are reported, but are a failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To \
+                 they are reported, but fail the test only with GPU_LEAK_CHECK_FIRST_USE=fail. To \
                  silence this, create them before the first check, in a function with \
                  #[gpu_leak_check::warmup]{entry}"
             ));

@@ -168,7 +168,7 @@ impl Layout {
     pub(crate) fn broadcast_to(&self, operation: &'static str, shape: Dims) -> Result<Self> {
         let refuse = || Error::Shape {
             operation,
-            detail: format!("{:?} does not broadcast to {shape:?}", self.shape),
+            detail: format!("{:?} cannot be broadcast to {shape:?}", self.shape),
         };
         let added = shape
             .len()
@@ -258,7 +258,7 @@ pub(crate) fn broadcast(operation: &'static str, lhs: &Layout, rhs: &Layout) -> 
                 return Err(Error::Shape {
                     operation,
                     detail: format!(
-                        "shapes {:?} and {:?} do not broadcast to one shape",
+                        "shapes {:?} and {:?} cannot be broadcast to one shape",
                         lhs.shape, rhs.shape
                     ),
                 });

@@ -75,7 +75,7 @@ pub(super) struct Contexts {
     /// How many times a context was created or ended. A thread's cached value is valid as long as
     /// this count is unchanged. New contexts also get their numbers from this count.
     changes: AtomicU32,
-    /// Whether there were ever contexts of several devices.
+    /// Whether there have ever been contexts of several devices.
     are_of_several_devices: AtomicBool,
 }
 
@@ -252,7 +252,7 @@ impl Contexts {
         known.iter().find(|it| it.handle == handle).copied()
     }
 
-    /// Whether there were ever contexts of several devices.
+    /// Whether there have ever been contexts of several devices.
     pub(super) fn are_of_several_devices(&self) -> bool {
         self.are_of_several_devices.load(Ordering::Relaxed)
     }

@@ -176,15 +176,15 @@ fn an_impossible_event_is_reported_with_its_line() {
         (
             vec![event(2, retained.clone())],
             2,
-            "event 2 comes after event 0",
+            "event 2 directly follows event 0",
         ),
         (
             vec![event(1, retained.clone()), event(1, retained.clone())],
             3,
-            "event 1 comes after event 1",
+            "event 1 directly follows event 1",
         ),
         (vec![event(1, json!("lost"))], 2, "event: unknown variant"),
-        (vec![event(u64::MAX, retained)], 2, "comes after event 0"),
+        (vec![event(u64::MAX, retained)], 2, "directly follows event 0"),
         (vec![stack(0)], 2, "stack 0 is empty"),
         (vec![stack(1), stack(1)], 3, "is a duplicate"),
         (vec![stack(1 << 30)], 2, "an invalid number"),

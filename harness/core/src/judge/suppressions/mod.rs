@@ -222,9 +222,9 @@ impl Suppression {
     }
 }
 
-/// Changes the kind of every finding of `test` that an entry allows to
-/// [allowed](FindingKind::Allowed). The first entry that matches a finding decides, even if its
-/// limits are too small. Returns notes about expired entries.
+/// Changes the kind of each finding of `test` to [allowed](FindingKind::Allowed) if an entry allows
+/// it. The first entry that matches a finding decides, even if its limits are too small. Returns
+/// notes about expired entries.
 pub fn apply(
     entries: &[Suppression],
     today: Date,
