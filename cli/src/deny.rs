@@ -60,7 +60,7 @@ impl Denied {
         Ok(denied)
     }
 
-    /// Adds the condition that nothing was measured, if it is not listed already. It is denied if
+    /// Adds the condition that nothing was measured, if it is not already listed. It is denied if
     /// the run requires a GPU, or if unmeasured checks are denied and the settings do not switch
     /// checks off.
     pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> ExitResult<()> {

@@ -176,7 +176,7 @@
   const callsOf = ({ first, last, earlier, count }) => {
     const calls = first === last ? `call ${grouped(first)}` : `calls ${grouped(first)} to ${grouped(last)}`;
     if (earlier === count) return "before the check";
-    return earlier ? `${calls}, and ${grouped(earlier)} of the allocations before the check` : calls;
+    return earlier ? `${calls}; ${grouped(earlier)} before the check` : calls;
   };
   // The lines of one layer at a call, and the allocations that its log has dropped.
   const liveIn = (course, call, names) => {

@@ -401,10 +401,10 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// The whole program is one check, which is named after the binary. The report is printed on
 /// standard error when the program ends. The exit code is the program's own if the program failed,
-/// 1 for findings or if a check was required to measure but could not, and 2 for wrong settings.
-/// `main` runs on its own thread, and runs once more if something was left behind, so that
-/// resources that a program creates once and keeps are not reported as leaks. Use `confirm = false`
-/// for programs that cannot run twice.
+/// 1 for findings or if a check without a result must fail, and 2 for wrong settings. `main` runs on
+/// its own thread, and runs once more if something was left behind, so that resources that a program
+/// creates once and keeps are not reported as leaks. Use `confirm = false` for programs that cannot
+/// run twice.
 ///
 /// ```no_run
 /// # use gpu_leak_check::gpu_leak_check;

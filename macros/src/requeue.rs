@@ -23,7 +23,7 @@ pub(crate) struct Requeued {
     pub(crate) has_test: bool,
     /// `#[should_panic]`, which was removed before another attribute could act on it.
     pub(crate) should_panic: Option<ShouldPanic>,
-    /// The attributes behind which this one has moved already. If only these are left, they are not
+    /// The attributes behind which this one has already moved. If only these are left, they are not
     /// macros.
     behind: Vec<String>,
 }

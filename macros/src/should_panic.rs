@@ -1,6 +1,6 @@
 //! Removes `#[should_panic]` from the test, because libtest sees only the wrapper, which must not
-//! panic when the body does. If the macro that makes the test is above this one, libtest has read
-//! the attribute already, and the wrapper must satisfy libtest as well.
+//! panic when the body does. If the macro that makes the test is above this one, libtest has
+//! already read the attribute, and the wrapper must satisfy libtest as well.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

@@ -39,7 +39,7 @@ fn every_test_that_the_page_names_is_there() {
     let missing: Vec<_> = named().filter(|name| !is_there(name)).collect();
     assert!(
         missing.is_empty(),
-        "docs/limits.md names tests that are not there: {missing:?}"
+        "docs/limits.md names tests that do not exist: {missing:?}"
     );
 }
 

@@ -162,14 +162,14 @@ impl Default for Fake {
 ///
 /// # Panics
 ///
-/// Panics if the library is not there.
+/// Panics if the library does not exist.
 #[must_use]
 pub fn built(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("the path of this program");
     let library = program.with_file_name(name);
     assert!(
         library.is_file(),
-        "{} is not there: build the tests with cargo",
+        "{} does not exist: build the tests with cargo",
         library.display()
     );
     library

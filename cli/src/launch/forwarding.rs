@@ -69,7 +69,7 @@ impl Signals {
                 SIGINT | SIGQUIT if !is_sent => {}
                 signal => {
                     if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-                        // The program may have ended already.
+                        // The program may already have ended.
                         let _ = kill_process(pid, signal);
                     }
                 }

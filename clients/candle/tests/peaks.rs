@@ -271,7 +271,7 @@ fn row_sum(tensor: &Tensor, row: usize) -> Result<f32> {
 
 /// Returns the first GPU. It is kept for the whole process, so that the memory that cuBLAS
 /// allocates once is allocated before every check. Without a GPU, prints that the test is skipped,
-/// or panics if the checks are required to measure.
+/// or panics if checks without a result must fail.
 fn device() -> Option<&'static Device> {
     static DEVICE: OnceLock<Result<Device>> = OnceLock::new();
     let device = DEVICE.get_or_init(|| Device::new_cuda(0)).as_ref();

@@ -134,7 +134,7 @@ fn a_forgotten_buffer_is_one_finding_with_its_line() {
     }
 }
 
-/// vulkano's allocator keeps a pool of descriptor sets for each layout, and thereby the layout.
+/// vulkano's allocator keeps a pool of descriptor sets for each layout, and so keeps the layout.
 #[test]
 fn the_layout_of_a_pipeline_that_is_gone_is_found() {
     let checked = support::run("planted::a_pipeline_of_its_own_without_clearing");

@@ -32,7 +32,7 @@
 //!
 //! # Stability
 //!
-//! This crate is a part of gpu-leak-check: its interface may change with each release. Depend on
+//! This crate is part of gpu-leak-check: its interface may change with each release. Depend on
 //! gpu-leak-check, which exposes the public interface.
 
 #![forbid(unsafe_code)]

@@ -249,8 +249,8 @@ pub struct Program<'a> {
     /// The thread pointer of the program's first thread, if it is known.
     pub first_thread: Option<u64>,
     /// The stack slot and the value of each return address on the stack of the calling thread,
-    /// innermost first. The stack is searched from the first of these slots on, so what the search
-    /// itself keeps on the stack is not found.
+    /// innermost first. The search starts at the first of these slots, so what the search itself
+    /// keeps on the stack is not found.
     pub own_stack: &'a [(u64, u64)],
     /// Whether a driver has started the thread with this id for itself. What lies on the stack of
     /// such a thread beyond the last known frame belongs to the driver.

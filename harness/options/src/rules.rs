@@ -76,8 +76,8 @@ const CONFLICTS: [Conflict; 5] = [
     },
 ];
 
-/// Returns the conflicts among the options for which `is_on` holds. `is_on` must not hold for an
-/// option that is set to its default, as in `parallel = false` or `rounds = 1`.
+/// Returns the conflicts among the options for which `is_on` returns `true`. It must return `false`
+/// for an option that is set to its default, as in `parallel = false` or `rounds = 1`.
 pub fn conflicts(is_on: impl Fn(&str) -> bool) -> impl Iterator<Item = Conflict> {
     CONFLICTS
         .into_iter()

@@ -18,7 +18,7 @@ static NAMES: Mutex<Vec<Option<Box<str>>>> = Mutex::new(Vec::new());
 /// The threads that created something outside any check.
 static OUTSIDE: Mutex<Vec<ThreadNumber>> = Mutex::new(Vec::new());
 
-/// What a thread has done so far, as far as checks are concerned.
+/// What a thread has done so far that matters to checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// The thread has neither created anything outside any check nor begun a check.

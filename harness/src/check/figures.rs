@@ -120,8 +120,8 @@ fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
     all.filter(move |probe| probe.places().contains(&place))
 }
 
-/// Returns the live records for which `is_meant` holds, except the segments of allocators with a
-/// probe.
+/// Returns the live records for which `is_meant` returns `true`, except the segments of allocators
+/// with a probe.
 fn live(is_meant: impl Fn(&Record) -> bool) -> Vec<Record> {
     let ledger = ledger::live();
     let segments = readings::segments();

@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use super::Changes;
 
 pub(super) fn open(_file: &Path, _if_loaded: bool) -> Result<NonNull<c_void>, String> {
-    Err("the CUDA driver is watched on Linux only".to_owned())
+    Err("the CUDA driver is watched only on Linux".to_owned())
 }
 
 pub(super) unsafe fn function<F: Copy>(_library: NonNull<c_void>, _name: &CStr) -> Option<F> {

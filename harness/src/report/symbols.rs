@@ -38,8 +38,8 @@ pub(crate) fn frames(stack: StackId, own_sources: &[&str]) -> Vec<Frame> {
     assembled(by_word(stack, own_sources, |_| true))
 }
 
-/// Returns the frames of those words of a backtrace for which `wanted` holds. Words whose frames
-/// [`frames`] does not need are left out.
+/// Returns the frames of those words of a backtrace for which `wanted` returns `true`. Words
+/// whose frames [`frames`] does not need are left out.
 pub(crate) fn by_word(
     stack: StackId,
     own_sources: &[&str],
@@ -58,8 +58,8 @@ pub(crate) fn of_words(raw: &[usize], own_sources: &[&str]) -> Vec<(usize, Vec<F
     each_word(raw, StackId::default(), |_| true, shown)
 }
 
-/// Returns the results of `of_frame` for the frames of those words for which `wanted` holds. The
-/// words are part of the backtrace `stack`.
+/// Returns the results of `of_frame` for the frames of those words for which `wanted` returns
+/// `true`. The words are part of the backtrace `stack`.
 fn each_word<T>(
     raw: &[usize],
     stack: StackId,

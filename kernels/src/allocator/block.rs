@@ -1,4 +1,4 @@
-//! The table of blocks, which never shrinks. A block is a part of a segment.
+//! The table of blocks, which never shrinks. A block is part of a segment.
 
 use std::num::NonZeroU32;
 

@@ -14,7 +14,7 @@ use crate::stream::StreamId;
 pub(crate) struct Pool {
     pub(crate) stream: StreamId,
     pub(crate) kind: PoolKind,
-    /// The private pool that this pool is a part of.
+    /// The private pool that this pool is part of.
     pub(crate) private: Option<PoolId>,
     /// A bit for each bin that is not empty.
     occupied: u64,

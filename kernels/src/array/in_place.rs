@@ -68,7 +68,7 @@ impl Array {
             return Err(Error::Argument {
                 operation: "zero_",
                 detail: format!(
-                    "the tensor of shape {:?} is a part of a larger storage; call zero_ on the whole \
+                    "the tensor of shape {:?} is part of a larger storage; call zero_ on the whole \
                      tensor",
                     self.shape()
                 ),

@@ -87,7 +87,7 @@ impl<R: Runtime> fmt::Debug for Pools<R> {
     }
 }
 
-/// Makes all threads share one stream, and thereby one set of pools.
+/// Makes all threads share one stream, and therefore one set of pools.
 fn share_one_stream() {
     let mut slot = CubeClRuntimeConfig::storage().lock();
     let config = slot.get_or_insert_with(|| {

@@ -41,7 +41,7 @@ impl View<'_> {
     }
 
     /// Returns how much of the rise of a sum in a run is due to further runs of checks inside it
-    /// for which `is_counted` holds.
+    /// for which `is_counted` returns `true`.
     pub(super) fn raised_again(
         &self,
         sum: Sum,

@@ -100,8 +100,8 @@ fn try_all<Api>(
     plants: &[Plant<Api>],
     tally: &mut Tally,
 ) {
-    // The first use of a driver gets its own scope, since calls are watched only from the first
-    // scope on.
+    // The first use of a driver gets its own scope, because calls are watched only after the first
+    // scope has begun.
     let mut api = match checked(name, start).0 {
         Ok(api) => api,
         Err(why) => return tell(name, &format!("not tried: {why}")),

@@ -113,7 +113,7 @@ fn machinery(frames: &[Frame]) -> usize {
     frames.iter().take_while(is_machinery).count()
 }
 
-/// Returns the frames of CUDA's libraries from `start` on.
+/// Returns the frames of CUDA's libraries starting at `start`.
 fn cuda(frames: &[Frame], start: usize) -> &[Frame] {
     let rest = &frames[start..];
     let count = rest

@@ -80,14 +80,14 @@ impl Tally {
         sizes.into_values().filter(|_| are_few).collect()
     }
 
-    /// Returns the tally of only the records for which `is_wanted` holds.
+    /// Returns the tally of only the records for which `is_wanted` returns `true`.
     pub(crate) fn filtered(&self, is_wanted: impl Fn(u64) -> bool) -> Self {
         let mut part = Self::default();
         part.extend(self, is_wanted);
         part
     }
 
-    /// Adds the records of `other` for which `is_wanted` holds.
+    /// Adds the records of `other` for which `is_wanted` returns `true`.
     fn extend(&mut self, other: &Self, is_wanted: impl Fn(u64) -> bool) {
         for (sequence, bytes) in other.records.iter().zip(&other.sizes) {
             if is_wanted(*sequence) {

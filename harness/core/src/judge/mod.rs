@@ -264,7 +264,7 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
     }
 }
 
-/// Whether any layer for which `is_counted` holds has handed out more than at the baseline.
+/// Whether any layer that `is_counted` selects has handed out more than at the baseline.
 fn rose(run: &RunInput, is_counted: impl Fn(&LayerUsage) -> bool) -> bool {
     run.end.layers.iter().any(|usage| {
         let before = run.baseline.layer(&usage.name, usage.place);

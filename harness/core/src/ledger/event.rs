@@ -232,7 +232,7 @@ pub struct Creation {
     pub context: ContextUid,
     /// The handle of the stream of a stream-ordered allocation. Otherwise 0.
     pub stream: u64,
-    /// The larger resource that it is a part of: the handle of the explicit pool that an allocation
+    /// The larger resource that it is part of: the handle of the explicit pool that an allocation
     /// came from, or the [sequence number](Record::sequence) of the memory that is bound to a buffer
     /// or image, because another memory object may get that memory's handle. Otherwise 0.
     pub pool: u64,

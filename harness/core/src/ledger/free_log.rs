@@ -109,7 +109,7 @@ impl FreeLog {
         unknown.copied().collect()
     }
 
-    /// Returns the recorded frees of records for which `wanted` holds, the earliest first.
+    /// Returns the recorded frees of records for which `wanted` returns `true`, the earliest first.
     pub fn frees(&self, wanted: impl Fn(&Record) -> bool) -> Vec<LoggedFree> {
         let log = lock_quietly(&self.log);
         let frees = log.frees.iter().filter(|free| wanted(&free.record));

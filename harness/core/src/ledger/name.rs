@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::recursion_guard::quiet;
 
-/// A growing list of names, or the rest of it from one position on. The number of a name never
+/// A growing list of names, or the rest of it after one position. The number of a name never
 /// changes.
 ///
 /// The code under test may ask for a name inside an allocator, so the list has no lock that could

@@ -112,8 +112,8 @@ impl Stacks {
         Some(StackId(number))
     }
 
-    /// Gives backtraces through an address for which `is_gone` holds new numbers from now on. Their
-    /// old numbers keep their frames.
+    /// From now on, backtraces through an address for which `is_gone` returns `true` get new
+    /// numbers. Their old numbers keep their frames.
     pub fn forget(&self, is_gone: impl Fn(usize) -> bool) {
         let is_kept = |id| !self.frames(id).iter().any(|address| is_gone(*address));
         for shard in &self.numbers {

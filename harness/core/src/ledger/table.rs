@@ -106,14 +106,14 @@ impl Table {
         self.lock(key).allocated(caller);
     }
 
-    /// Removes the record under `key` if `wanted` holds for it.
+    /// Removes the record under `key` if `wanted` returns `true` for it.
     pub(super) fn take_if(&self, key: &Key, wanted: impl Fn(&Record) -> bool) -> Option<Record> {
         let mut shard = self.lock(key);
         shard.get(key).filter(|record| wanted(record))?;
         shard.take(&self.figures, key)
     }
 
-    /// Removes the records for which `wanted` holds, oldest first.
+    /// Removes the records for which `wanted` returns `true`, oldest first.
     pub(super) fn take_all(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Record> {
         let mut taken = Vec::new();
         for mut shard in self.lock_all() {
@@ -171,8 +171,8 @@ impl Table {
         ticket
     }
 
-    /// Begins a free of the resource under `key` by the call with this ticket, if `wanted` holds
-    /// for it.
+    /// Begins a free of the resource under `key` by the call with this ticket, if `wanted`
+    /// returns `true` for it.
     pub(super) fn begin_free_if(
         &self,
         ticket: Ticket,
@@ -239,7 +239,7 @@ impl Table {
         shard.get(copy.as_ref().unwrap_or(key)).copied()
     }
 
-    /// Returns copies of the records for which `wanted` holds, in no particular order.
+    /// Returns copies of the records for which `wanted` returns `true`, in no particular order.
     pub(super) fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         let all = self.lock_all();
         let records = || all.iter().flat_map(|shard| shard.records());

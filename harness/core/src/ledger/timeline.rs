@@ -115,8 +115,8 @@ fn join(samples: &mut Vec<Sample>, scale: u32) {
     });
 }
 
-/// Returns the curve of a figure from the event `since` on, from the logs of all shards, or `None`
-/// if it did not change. `now` is its current value and its peak. The curve has no more than `most`
+/// Returns the curve of a figure since the event `since`, from the logs of all shards, or `None` if
+/// it did not change. `now` is its current value and its peak. The curve has no more than `most`
 /// samples.
 pub(super) fn curve(
     of: UsageKey,

@@ -195,8 +195,8 @@ impl Peak {
 }
 
 impl Share {
-    /// Returns when it was allocated, if that is known: `calls 3 to 97`, `call 4, and 2 of the
-    /// allocations before the check`, `before the check`.
+    /// Returns when it was allocated, if that is known: `calls 3 to 97`, `call 4; 2 before the
+    /// check`, `before the check`.
     #[must_use]
     pub fn allocated(&self) -> Option<String> {
         let calls = self
@@ -210,7 +210,7 @@ impl Share {
             (None, _) => Some("before the check".to_owned()),
             (Some(calls), 0) => Some(calls),
             (Some(calls), earlier) => Some(format!(
-                "{calls}, and {} of the allocations before the check",
+                "{calls}; {} before the check",
                 count(earlier)
             )),
         }

@@ -268,8 +268,8 @@ impl Object {
     }
 }
 
-/// `struct r_debug`, through which the loader shows its namespaces to debuggers. `next` exists from
-/// version 2 on.
+/// `struct r_debug`, through which the loader shows its namespaces to debuggers. `next` exists in
+/// version 2 and later.
 #[repr(C)]
 struct Namespace {
     version: c_int,

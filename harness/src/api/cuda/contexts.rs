@@ -225,8 +225,8 @@ impl Contexts {
         };
         let mut known = self.lock();
         let primary = known.iter().find(|it| it.is_primary_at(place)).copied();
-        // A primary context keeps its handle, so another context is that of a stream of a green one.
-        // If there are several green contexts, the driver does not say of which.
+        // A primary context keeps its handle, so a context with another handle belongs to a stream
+        // of a green context. If there are several of these, the driver does not say which one.
         if primary.is_some_and(|it| it.handle != 0)
             && !known.iter().any(is_it)
             && let Some(green) =

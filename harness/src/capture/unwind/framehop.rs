@@ -226,8 +226,8 @@ impl<'a> StackWalk<'a> {
     }
 }
 
-/// Must be called after a walk whose result was right only as far as `same`. The reason may be that
-/// a library has been loaded or unloaded. Otherwise, the caller of the last of these frames was
+/// Must be called after a walk of which only the frames `same` were right. The reason may be that a
+/// library has been loaded or unloaded. Otherwise, the caller of the last of these frames was
 /// guessed.
 pub(super) fn differed(same: &[usize]) {
     if let (Some(modules), Some(last)) = (modules::refresh(), same.last()) {

@@ -38,7 +38,7 @@ struct Scopes {
 struct ScopeNode {
     parent: Option<ScopeId>,
     children: Vec<ScopeId>,
-    /// The reason why resources created in this scope may stay, if the scope is a part of its
+    /// The reason why resources created in this scope may stay, if the scope is part of its
     /// parent.
     reason: Option<&'static str>,
     /// The number of the event at which the scope closed; `None` while it is open.

@@ -1,4 +1,4 @@
-//! What a check needs to know of libtest: its command line, and whether it runs a case twice.
+//! What a check needs to know about libtest: its command line, and whether it runs a case twice.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Green contexts. A green context is a part of a device with its own handle, and retains the
+//! Green contexts. A green context is part of a device with its own handle, and retains the
 //! primary context.
 //!
 //! Resources that are created while a green context is current belong to the primary context. A

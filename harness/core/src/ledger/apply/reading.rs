@@ -104,8 +104,8 @@ impl Ledger {
         (latest == scope).then(|| of_latest.map(|(_, count)| u64::from(*count)).sum())
     }
 
-    /// Returns copies of the live records for which `wanted` holds, oldest first. A resource that
-    /// was opened more than once has one record for each call that opened it.
+    /// Returns copies of the live records for which `wanted` returns `true`, oldest first. A
+    /// resource that was opened more than once has one record for each call that opened it.
     pub fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         self.selected(&mut wanted)
     }

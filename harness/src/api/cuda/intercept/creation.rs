@@ -196,7 +196,7 @@ impl Listener<'_> {
         // A new context does not belong to the context that was current when it was created, and
         // must not end with that context.
         let is_another = create.kind == Kind::Context && current.handle != key.value();
-        // Other resources end with the primary context that the green one is a part of.
+        // Other resources end with the primary context that the green one is part of.
         let is_of_green = create.kind == Kind::Stream && current.green != 0;
         let place = elsewhere.unwrap_or(place);
         // Memory from an explicit pool is at the place of the pool, which the ledger knows.

@@ -100,8 +100,8 @@ impl SymbolTable {
         Self { symbols, functions }
     }
 
-    /// Returns a name of the function at `address` for which `wanted` holds. A function has several
-    /// names if the linker has merged identical functions.
+    /// Returns a name of the function at `address` for which `wanted` returns `true`. A function
+    /// has several names if the linker has merged identical functions.
     pub(super) fn name(&self, address: u64, wanted: impl Fn(&str) -> bool) -> Option<String> {
         let before = |function: &Function| function.start <= address;
         let functions = &self.functions[..self.functions.partition_point(before)];

@@ -80,7 +80,7 @@ fn memory_opened_twice_is_closed_twice() {
     world.release(OPENED, 1);
     assert!(world.is_empty());
     world.open(SCOPE);
-    assert_eq!(world.records().len(), 1, "and opened anew");
+    assert_eq!(world.records().len(), 1, "and opened again");
 }
 
 #[test]

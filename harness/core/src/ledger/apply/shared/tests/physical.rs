@@ -199,7 +199,7 @@ fn a_release_or_an_unmap_that_fails_leaves_everything_as_it_was() {
     assert_eq!(
         strangers.0.snapshot(ScopeId::NONE).unowned,
         1,
-        "put back, not made anew"
+        "put back, not created again"
     );
 }
 
