@@ -1,5 +1,5 @@
-//! Every name that an expansion of the attribute may use. It is not covered by SemVer, because the
-//! attribute and this library are released together.
+//! The names that an expansion of the attribute may use. They are not covered by SemVer, because
+//! the attribute and this library are released together.
 
 use std::process::Termination;
 

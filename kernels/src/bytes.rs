@@ -15,7 +15,7 @@ impl fmt::Display for Bytes {
         }
         let mut value = self.0 as f64 / 1024.0;
         let mut unit = 0;
-        // From 999.5 on, rounding to three digits would give 1000.
+        // From 999.5, rounding to three digits would give 1000.
         while value >= 999.5 && unit + 1 < UNITS.len() {
             value /= 1024.0;
             unit += 1;

@@ -6,7 +6,7 @@
 //! is shrunk and printed.
 //!
 //! This is a separate target because its probes affect the whole program, and because nothing else
-//! may run beside it: each of its processes must know that it runs alone.
+//! may run alongside it: each of its processes must know that it runs alone.
 
 mod allocators;
 mod model;

@@ -12,7 +12,7 @@ use super::sites::SITES;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Program {
     pub(super) settings: Settings,
-    /// Whether a thread outside any scope exists beside the test and runs steps for it.
+    /// Whether a thread outside any scope exists alongside the test and runs steps for it.
     pub(super) has_neighbour: bool,
     pub(super) body: Vec<Step>,
 }

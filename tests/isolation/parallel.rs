@@ -19,7 +19,7 @@ static BOTH_TOOK: Barrier = Barrier::new(2);
 static BOTH_ENDED: Barrier = Barrier::new(2);
 
 #[gpu_leak_check(parallel, confirm = false)]
-#[ignore = "needs the one beside it"]
+#[ignore = "needs the test next to it"]
 #[test]
 fn leaks() {
     take(64);
@@ -28,7 +28,7 @@ fn leaks() {
 }
 
 #[gpu_leak_check(parallel)]
-#[ignore = "needs the one beside it"]
+#[ignore = "needs the test next to it"]
 #[test]
 fn is_clean() {
     let taken = take(100);
@@ -81,7 +81,7 @@ static PARALLEL: AtomicUsize = AtomicUsize::new(0);
 static EXCLUSIVE: AtomicUsize = AtomicUsize::new(0);
 
 #[gpu_leak_check(parallel)]
-#[ignore = "needs the ones beside it"]
+#[ignore = "needs the tests next to it"]
 #[test]
 fn shares() {
     PARALLEL.fetch_add(1, Ordering::SeqCst);
@@ -93,7 +93,7 @@ fn shares() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs the ones beside it"]
+#[ignore = "needs the tests next to it"]
 #[test]
 fn shares_with_none() {
     assert_eq!(EXCLUSIVE.fetch_add(1, Ordering::SeqCst), 0);
@@ -241,7 +241,7 @@ fn leaks_of_an_inner_check_count_for_the_outer_if_its_panic_was_caught() {
 
 /// Every second check leaks, on its own threads.
 #[gpu_leak_check(parallel, confirm = false)]
-#[ignore = "needs the ones beside it"]
+#[ignore = "needs the tests next to it"]
 #[test]
 fn one_of_many() {
     let number = NEXT.fetch_add(1, Ordering::SeqCst) as u64;
@@ -302,7 +302,7 @@ fn many_checks_at_once_each_report_only_their_own_leaks() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs the ones beside it"]
+#[ignore = "needs the tests next to it"]
 #[test]
 fn takes_turns_beside_unchecked_work() {
     give_back(thread::scope(|scope| scope.spawn(|| take(10)).join()).unwrap());
@@ -310,7 +310,7 @@ fn takes_turns_beside_unchecked_work() {
 }
 
 #[gpu_leak_check(parallel)]
-#[ignore = "needs the ones beside it"]
+#[ignore = "needs the tests next to it"]
 #[test]
 fn shares_beside_unchecked_work() {
     give_back(thread::scope(|scope| scope.spawn(|| take(20)).join()).unwrap());

@@ -1,8 +1,8 @@
 //! Threads without a scope change a sum without an owner while a check runs. The check must then
 //! not assume that it is alone, and must not fail because of the sum. One such thread is being
-//! started while the check takes its baseline. Another exists from the start, beside a thread that
-//! the driver started inside a check. A third starts while the check reads what is left. A thread
-//! of the check itself does not count as such a thread, however slowly it starts.
+//! started while the check takes its baseline. Another exists from the start, alongside a thread
+//! that the driver started inside a check. A third starts while the check reads what is left. A
+//! thread of the check itself does not count as such a thread, however slowly it starts.
 //!
 //! The program runs without libtest, because the thread that starts others must be the process's
 //! first one. The harness assumes that any other thread may be working.
@@ -109,7 +109,9 @@ fn beside_a_thread_that_starts() {
             break;
         }
     }
-    checks.join().expect("no check fails beside a new thread");
+    checks
+        .join()
+        .expect("no check fails alongside a new thread");
 }
 
 /// The first check makes the driver start a thread, as the first call of a process does.
@@ -129,7 +131,9 @@ fn beside_a_thread_and_the_drivers() {
         });
         ROUNDS_OF_ONE.for_each(check);
     });
-    checks.join().expect("no check fails beside an old thread");
+    checks
+        .join()
+        .expect("no check fails alongside an old thread");
     unrelated.join().expect("no panic");
 }
 

@@ -116,7 +116,8 @@ pub(super) const ROUNDS: [Cell; 11] = [
     one("tolerated", "grew", "4 × 7 B are more than 10 B"),
 ];
 
-/// The cells of a test beside an unchecked one, which allocates and frees a block during each run.
+/// The cells of a test alongside an unchecked one, which allocates and frees a block during each
+/// run.
 pub(super) const BESIDE_OTHERS: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "leaked", "its own thread took it"),

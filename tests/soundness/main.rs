@@ -2,7 +2,7 @@
 //! because two runs differ, or because an allocator reports only a sum. No test fails because of
 //! what another test did.
 //!
-//! Tests that leak on purpose are ignored. The tests beside them run them in separate processes.
+//! Tests that leak on purpose are ignored. Tests next to them run them in separate processes.
 //! This is a separate target because a probe affects the whole program, and some tests of other
 //! targets count allocators.
 

@@ -1,5 +1,5 @@
-//! Tests that run beside checked and unchecked tests. None fails because of what another did. A sum
-//! that another test may have changed has no owner and is not clean.
+//! Tests that run alongside checked and unchecked tests. None fails because of what another did. A
+//! sum that another test may have changed has no owner and is not clean.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -84,9 +84,9 @@ impl Neighbour {
     }
 }
 
-/// Defines a module with three tests: a checked test `a_checked`, an unchecked test beside it, and
-/// a third test. Because libtest runs two tests at once, the third begins when the checked one has
-/// ended. It dismisses the unchecked one.
+/// Defines a module with three tests: a checked test `a_checked`, an unchecked test alongside it,
+/// and a third test. Because libtest runs two tests at once, the third begins when the checked one
+/// has ended. It dismisses the unchecked one.
 macro_rules! suite {
     ($module:ident: $body:ident beside $work:ident) => {
         mod $module {
@@ -465,7 +465,7 @@ fn a_sum_that_rose_during_a_block_beside_a_parallel_check_is_inconclusive() {
     assert!(checked.child.status.success(), "{output}");
 }
 
-/// An unchecked test works outside the scope that it has opened, beside a checked test.
+/// An unchecked test works outside the scope that it has opened, alongside a checked test.
 mod beside_an_open_scope {
     use gpu_leak_check::{Check, Scope};
 
@@ -576,7 +576,7 @@ fn a_block_of_a_neighbour_is_not_a_finding_after_the_neighbour_has_ended() {
     assert_eq!(found, [7], "{}", checked.output());
 }
 
-/// A budget for a reserve, beside an unchecked test that reserves more than the budget allows.
+/// A budget for a reserve, alongside an unchecked test that reserves more than the budget allows.
 mod budget_of_a_shared_reserve {
     use gpu_leak_check::Check;
 

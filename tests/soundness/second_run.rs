@@ -346,7 +346,7 @@ fn other_path() {
     take(40);
 }
 
-/// Leaves two blocks of 40 B in the first run, and one of 60 B in each other run.
+/// Leaves two blocks of 40 B in the first run, and one of 60 B in each later run.
 #[gpu_leak_check(tolerance = 100)]
 #[ignore = "leaves less than it may"]
 #[test]
@@ -397,7 +397,7 @@ fn memory_that_a_later_run_left_less_of_was_not_freed() {
     );
 }
 
-/// Leaves 60 B and 40 B in the first run, and twice 40 B in each other run.
+/// Leaves 60 B and 40 B in the first run, and 40 B twice in each later run.
 #[gpu_leak_check(tolerance = 100)]
 #[ignore = "leaves less than it may"]
 #[test]

@@ -74,11 +74,11 @@ macro_rules! composition {
         mod $module {
             $(
                 #[test]
-                #[ignore = "runs beside the others"]
+                #[ignore = "runs alongside the others"]
                 $beside
 
                 #[test]
-                #[ignore = "ends what runs beside the others"]
+                #[ignore = "ends what runs alongside the others"]
                 $after
             )?
 

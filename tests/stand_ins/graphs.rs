@@ -22,8 +22,8 @@ pub(super) fn graph() -> sys::CUgraph {
     answer(|out| unsafe { sys::cuGraphCreate(out, 0) })
 }
 
-/// `CUgraphNodeParams` as 64-bit words: first the kind, and from the third word on the part that
-/// depends on the kind.
+/// `CUgraphNodeParams` as 64-bit words: first the kind and, starting at the third word, the part
+/// that depends on the kind.
 fn node_params(kind: u32) -> [u64; 32] {
     let mut words = [0; 32];
     words[0] = u64::from(kind);

@@ -1,7 +1,7 @@
-//! Whole test suites in one process: many checks at once, checked tests beside unchecked ones, and
-//! tests that share resources.
+//! Whole test suites in one process: many checks at once, checked tests alongside unchecked ones,
+//! and tests that share resources.
 //!
-//! The suites are ignored. Tests beside them run each suite in a separate process, on the embedded
+//! The suites are ignored. Tests next to them run each suite in a separate process, on the embedded
 //! device and on a GPU if there is one. They repeat each run a few times, or a hundred times if
 //! there is a GPU. `SUITE_RUNS` sets another number.
 

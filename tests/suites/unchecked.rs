@@ -1,4 +1,4 @@
-//! Ten unchecked tests that allocate continuously, beside ten checked ones.
+//! Ten unchecked tests that allocate continuously, alongside ten checked ones.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,7 +75,7 @@ mod suite {
     }
 
     #[gpu_leak_check]
-    #[ignore = "needs the ones beside it"]
+    #[ignore = "needs the tests next to it"]
     #[test]
     fn takes_and_frees() {
         let _body = Body;
@@ -83,7 +83,7 @@ mod suite {
     }
 
     #[gpu_leak_check]
-    #[ignore = "needs the ones beside it"]
+    #[ignore = "needs the tests next to it"]
     #[test]
     fn frees_on_a_thread() {
         let _body = Body;
@@ -92,7 +92,7 @@ mod suite {
     }
 
     #[gpu_leak_check]
-    #[ignore = "needs the ones beside it"]
+    #[ignore = "needs the tests next to it"]
     #[test]
     fn uses_a_pool() {
         let _body = Body;

@@ -104,7 +104,7 @@ impl Block {
         range
     }
 
-    /// Joins a range with the free ranges beside it. With the mistake, it does not join the last
+    /// Joins a range with the free ranges next to it. With the mistake, it does not join the last
     /// range.
     fn deallocate(&mut self, range: Range<u64>) {
         self.free.push(range);

@@ -8,8 +8,8 @@ use gpu_leak_vulkan_tests::{gpu, run_with};
 
 use super::objects::{command_pool, image, messenger};
 
-/// A queue, which programs keep beside the device and the physical device. Drivers store queues
-/// inside the device.
+/// A queue, which programs keep in addition to the device and the physical device. Drivers store
+/// queues inside the device.
 static QUEUE: OnceLock<vk::Queue> = OnceLock::new();
 
 #[gpu_leak_check]

@@ -197,7 +197,7 @@ fn other_namespaces_are_reported() {
         let handle = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null(), "{}", support::error());
         let elsewhere = libraries_elsewhere();
-        // glibc reports this only from version 2.35 on. SAFETY: the result is a static string.
+        // glibc reports this only since version 2.35. SAFETY: the result is a static string.
         let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
         let minor = version.to_str().expect("a version").split('.').nth(1);
         if minor.and_then(|minor| minor.parse().ok()) >= Some(35) {

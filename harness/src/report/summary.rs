@@ -50,8 +50,8 @@ impl Summary {
             && kind != FindingKind::Allowed
             && let Some(worst) = report.findings.iter().find(|it| it.kind == kind)
         {
-            // A passing test's own report is shown only with `--show-output`, so this names the line
-            // as well.
+            // A passing test's own report is shown only with `--show-output`, so this names the
+            // line as well.
             let test = format!("{} at {}", report.test, worst.location());
             self.list(List::Named(report.status), &test);
         }
@@ -155,7 +155,7 @@ impl Summary {
     /// ```text
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
     ///   leaked: optim::adam_frees_everything
-    ///   no GPU: this process loaded no CUDA driver; run it on a machine with a GPU
+    ///   no GPU: no usable CUDA device was found (…); run on a machine with …
     /// 3 allocations, 1.00 MiB by threads outside any check: use `Scope` to assign their
     /// allocations to a test, …
     /// ```

@@ -1,6 +1,6 @@
 //! The sizes of the caching allocator. They are PyTorch's, so that its figures match to the byte.
 //!
-//! Source: the constants documented at the head of PyTorch's
+//! Source: the constants documented at the top of PyTorch's
 //! [`CUDACachingAllocator`](https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp).
 
 /// Every block size is a multiple of this.

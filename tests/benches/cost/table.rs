@@ -69,7 +69,7 @@ pub(crate) fn print(results: &Results) {
     println!("| ours, as it grows | |\n| --- | --: |");
     for (records, samples) in &results.scopes {
         println!(
-            "| scope beside {records} live records, µs | {} |",
+            "| scope with {records} live records, µs | {} |",
             only(samples)
         );
     }
@@ -137,7 +137,7 @@ pub(crate) fn print(results: &Results) {
     if let Some((records, samples)) = results.scopes.last() {
         let scope = samples.spreads()[0].median;
         println!(
-            "| begin + end of a clean scope beside {records} records, µs | {scope:.1} | ≤ 15 |"
+            "| begin + end of a clean scope with {records} live records, µs | {scope:.1} | ≤ 15 |"
         );
     }
     println!(

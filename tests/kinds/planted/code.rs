@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 
 use super::{done, made};
 
-/// A kernel that does nothing, for every GPU from 2018 on.
+/// A kernel that does nothing, for every GPU since 2018.
 const EMPTY_KERNEL: &CStr =
     c".version 6.4\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 

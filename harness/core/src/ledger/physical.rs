@@ -114,7 +114,7 @@ impl Physical {
         self.holds.add(&key_of(object), 1);
     }
 
-    /// Records that the object of `handle` is mapped at `bytes` bytes starting at `address`.
+    /// Records that the object of `handle` is mapped to `bytes` bytes at `address`.
     pub(super) fn mapped(&mut self, address: u64, bytes: u64, handle: u64, now: u64) {
         let end = address.saturating_add(bytes);
         // The driver never maps an address twice, so if a mapping is still recorded here, its end
@@ -155,7 +155,7 @@ impl Physical {
         Some(Dropped { taken, from })
     }
 
-    /// Begins a call that unmaps `bytes` bytes starting at `address`. They may be several mappings.
+    /// Begins a call that unmaps `bytes` bytes at `address`, which may be several mappings.
     pub(super) fn unmap_began(&mut self, address: u64, bytes: u64) -> Vec<Dropped> {
         let range = address..address.saturating_add(bytes);
         let maps: Vec<_> = self

@@ -209,10 +209,7 @@ impl Share {
             (None, 0) => None,
             (None, _) => Some("before the check".to_owned()),
             (Some(calls), 0) => Some(calls),
-            (Some(calls), earlier) => Some(format!(
-                "{calls}; {} before the check",
-                count(earlier)
-            )),
+            (Some(calls), earlier) => Some(format!("{calls}; {} before the check", count(earlier))),
         }
     }
 }

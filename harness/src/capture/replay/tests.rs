@@ -184,7 +184,11 @@ fn an_impossible_event_is_reported_with_its_line() {
             "event 1 directly follows event 1",
         ),
         (vec![event(1, json!("lost"))], 2, "event: unknown variant"),
-        (vec![event(u64::MAX, retained)], 2, "directly follows event 0"),
+        (
+            vec![event(u64::MAX, retained)],
+            2,
+            "directly follows event 0",
+        ),
         (vec![stack(0)], 2, "stack 0 is empty"),
         (vec![stack(1), stack(1)], 3, "is a duplicate"),
         (vec![stack(1 << 30)], 2, "an invalid number"),

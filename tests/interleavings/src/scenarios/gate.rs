@@ -107,7 +107,7 @@ pub fn first_come_first_served() {
 }
 
 /// An exclusive check queues behind a parallel one. Parallel checks that arrive later could run
-/// beside the one inside, but wait for their turn.
+/// alongside the one inside, but wait for their turn.
 pub fn no_check_overtakes_a_queued_one() {
     waits_anew();
     let (gate, order) = (Gate::default(), Mutex::new(Vec::new()));

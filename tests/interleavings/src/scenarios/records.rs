@@ -188,7 +188,7 @@ pub fn one_stack_from_several_threads() {
     });
 }
 
-/// A test with a budget allocates on two threads, beside another test. The figures contain every
+/// A test with a budget allocates on two threads, alongside another test. The figures contain every
 /// allocation of the test and none of the other test, and the peak is what was live at once.
 pub fn a_metered_test_and_another() {
     let world = World::new(&[FIRST, SECOND]);

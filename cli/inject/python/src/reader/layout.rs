@@ -1,7 +1,7 @@
 //! The layout of CPython's structures in each release, taken from the headers of that release.
 //!
 //! The layout does not change between the patch releases of a minor release, since extensions are
-//! compiled against it. From 3.13 on, the interpreter also contains these offsets itself
+//! compiled against it. Since 3.13, the interpreter itself also contains these offsets
 //! (`_Py_DebugOffsets`). If they do not agree with the offsets here, nothing is read.
 
 use super::location::Form;
