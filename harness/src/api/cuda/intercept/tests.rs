@@ -597,8 +597,8 @@ fn a_captured_graph_that_the_program_does_not_get_is_left() {
 #[test]
 fn nodes_that_allocate_and_free_come_and_go_with_launches() {
     let (graph, exec, at) = (0x81, 0x82, 0x2000);
-    // `CUgraphNodeParams` for 512 bytes on the third device, written independently from the header
-    // as numbers of 8 bytes.
+    // `CUgraphNodeParams` for 512 bytes on the third device as 64-bit words, written from the
+    // header and independently of the code under test.
     let node = |node_type: u64| {
         let mut words = [0_u64; 32];
         (words[0], words[3], words[15], words[16]) = (node_type, 1 | 2 << 32, 512, at);
