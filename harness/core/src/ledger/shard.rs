@@ -20,7 +20,7 @@ pub(super) use self::in_flight::{
 
 /// The number of shards. It is a power of two and larger than the number of threads that usually
 /// allocate at once. Every shard has an entry for each scope, so it must not be too large.
-pub(super) const SHARDS: usize = 32;
+pub(super) const SHARDS: usize = 16;
 
 /// The records whose keys are protected by one lock.
 #[derive(Debug)]
