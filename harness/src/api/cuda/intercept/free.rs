@@ -61,7 +61,10 @@ impl Intercepted<BegunFree> for Frees {
         // This happens after the record has left the ledger, so that a later reading does not find
         // the record.
         begun._destruction = exclusion(self.space).and_then(Exclusion::destroy);
-        if let (Space::Handle(Kind::Context), Share::Whole) = (self.space, self.share) {
+        // Another context may get the handle before the call returns, so the one that ends is
+        // determined now. A context has no record any more if the call releases its last use.
+        let is_context = self.space == Space::Handle(Kind::Context);
+        if is_context && primary.is_none() && listener.ledger.get(&key).is_none() {
             begun.ending = listener.contexts.end(|it| it.handle == key.value());
         }
     }
@@ -79,7 +82,7 @@ impl Intercepted<BegunFree> for Frees {
             }
         }
         match self.space {
-            Space::Handle(Kind::Context) => listener.destroyed_context(self, begun, error),
+            Space::Handle(Kind::Context) => listener.released_context(self, begun, error),
             Space::Handle(Kind::GreenContext) if error == 0 => listener.green_ended(self.value),
             // Destroying a stream also ends its capture.
             Space::Handle(Kind::Stream) if error == 0 => {
@@ -91,20 +94,19 @@ impl Intercepted<BegunFree> for Frees {
 }
 
 impl Listener<'_> {
-    /// Handles the end of a call that destroys a context or releases one of its uses.
-    fn destroyed_context(&self, call: &Frees, begun: &BegunFree, error: CuResult) {
-        let ended = match begun.ending {
-            Some(context) if error != 0 => {
-                self.contexts.has_not_ended(context);
-                return;
+    /// Handles the end of a call that destroys a context or releases one of its uses. Releasing a
+    /// use does not end a primary context, whose end is reported only if the driver says that it has
+    /// ended.
+    fn released_context(&self, call: &Frees, begun: &BegunFree, error: CuResult) {
+        match begun.ending {
+            Some(context) if error != 0 => self.contexts.has_not_ended(context),
+            None if error == 0 => {
+                if let Some(place) = self.place_of_primary(call) {
+                    self.primary_ended(place, ContextEnd::Destroyed);
+                }
             }
-            Some(context) => Some(context),
-            // If the context has no record any more, the call has released its last use.
-            None => key(call.space, call.value)
-                .filter(|key| error == 0 && self.ledger.get(key).is_none())
-                .and_then(|key| self.detached(key.value())),
-        };
-        self.context_ended(ended, ContextEnd::Destroyed);
+            ending => self.context_ended(ending, ContextEnd::Destroyed),
+        }
     }
 
     /// Returns the place of a primary context if this call releases a use of that context.
@@ -114,19 +116,6 @@ impl Listener<'_> {
         };
         let context = self.contexts.find(call.value)?;
         context.is_primary.then_some(context.place)
-    }
-
-    /// Removes and returns a context that has no record, after a use of the context was released.
-    /// Releasing a use does not end a primary context, whose end is reported only if the driver
-    /// says that it has ended.
-    fn detached(&self, context: u64) -> Option<Context> {
-        match self.contexts.find(context) {
-            Some(found) if found.is_primary => {
-                self.primary_ended(found.place, ContextEnd::Destroyed);
-                None
-            }
-            _ => self.contexts.end(|it| it.handle == context),
-        }
     }
 }
 

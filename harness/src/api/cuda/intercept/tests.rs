@@ -406,8 +406,25 @@ fn a_context_ends_with_its_last_use() {
     let detach = releases(Space::Handle(Kind::Context), 0xc5, 1, None);
     scene.call(detach);
     assert_eq!(scene.ledger.contexts.all().len(), 1);
+    scene.fails(detach, 201);
+    assert_eq!(scene.ledger.contexts.all().len(), 1, "it has not ended");
     scene.call(detach);
     assert_eq!(scene.ledger.contexts.all(), []);
+}
+
+#[test]
+fn a_context_ends_with_its_last_use_even_if_another_one_gets_its_handle_during_the_call() {
+    let scene = Scene::new();
+    let made = 0xc5;
+    let create = || scene.call(context(Out::at(&made), 0));
+    create();
+    scene.current.set(0xc5);
+    scene.call(handle(Kind::Stream, Out::at(&0x51)));
+    let detach = releases(Space::Handle(Kind::Context), 0xc5, 1, None);
+    scene.call_with(detach, 0, create);
+    assert_eq!(scene.kinds(), [Kind::Context], "the stream has ended");
+    scene.call(handle(Kind::Stream, Out::at(&0x52)));
+    assert_eq!(scene.kinds(), [Kind::Context, Kind::Stream]);
 }
 
 #[test]
