@@ -16,7 +16,7 @@ use std::ffi::CStr;
 
 use super::call::{Bindings, Created, DestroyTarget, ObjectsCreated, ObjectsDestroyed, VulkanCall};
 use super::owners::{self, Owner, Pool};
-use super::structures::{Chained, IMPORTS, OF_A_PLANE, ObjectName};
+use super::structures::{Chained, Extension, IMPORTS, OF_A_PLANE, ObjectName};
 use super::{labels, state};
 use crate::api::pointer::In;
 use crate::api::wrapper::{initialises, reported};
@@ -398,7 +398,11 @@ unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
     let mut next: In<Chained> = first.next;
     // SAFETY: the caller upholds the contract.
     while let Some(header) = unsafe { next.read() } {
-        if structures.contains(&header.structure) {
+        // Vulkan ignores an import through a handle without a type.
+        if structures.contains(&header.structure)
+            // SAFETY: structures of these types begin with these fields.
+            && unsafe { next.cast::<Extension>().read() }.is_some_and(|it| it.selects != 0)
+        {
             return true;
         }
         next = header.next;

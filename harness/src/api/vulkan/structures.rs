@@ -25,23 +25,22 @@ pub(super) struct AllocateMemory {
     pub(super) memory_type: u32,
 }
 
+/// A structure that extends another one if its first field, which says what it selects, is not 0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Extension {
+    pub(super) header: Chained,
+    /// `handleType` of the structures in [`IMPORTS`], `planeAspect` of [`OF_A_PLANE`]
+    pub(super) selects: u32,
+}
+
 /// The types of the structures that make `VkMemoryAllocateInfo` import memory instead of allocating
 /// it.
-pub(super) const IMPORTS: [u32; 7] = [
+pub(super) const IMPORTS: [u32; 2] = [
     // VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR
     1_000_074_000,
     // VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT
     1_000_178_000,
-    // VK_STRUCTURE_TYPE_IMPORT_MEMORY_WIN32_HANDLE_INFO_KHR
-    1_000_073_000,
-    // VK_STRUCTURE_TYPE_IMPORT_MEMORY_WIN32_HANDLE_INFO_NV
-    1_000_057_000,
-    // VK_STRUCTURE_TYPE_IMPORT_ANDROID_HARDWARE_BUFFER_INFO_ANDROID
-    1_000_129_003,
-    // VK_STRUCTURE_TYPE_IMPORT_MEMORY_ZIRCON_HANDLE_INFO_FUCHSIA
-    1_000_364_000,
-    // VK_STRUCTURE_TYPE_IMPORT_MEMORY_METAL_HANDLE_INFO_EXT
-    1_000_602_000,
 ];
 
 /// `VK_STRUCTURE_TYPE_BIND_IMAGE_PLANE_MEMORY_INFO`: memory is bound to a single plane of an image.

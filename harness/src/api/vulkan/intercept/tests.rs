@@ -6,9 +6,9 @@ use crate::api::vulkan::call::{
     Bindings, Created, VulkanCall, creates, creates_by, destroys, frees,
 };
 use crate::api::vulkan::structures::{
-    AllocateMemory, Chained, CommandBuffers, DescriptorSets, DeviceGroup, IMPORTS,
+    AllocateMemory, Chained, CommandBuffers, DescriptorSets, DeviceGroup, Extension, IMPORTS,
 };
-use crate::ledger::{Kind, Ledger, Place};
+use crate::ledger::{Kind, Ledger, Place, Record};
 
 /// A device that was created before the harness began to listen.
 const DEVICE: u64 = 0x1000;
@@ -170,36 +170,48 @@ fn objects_of_a_pool_end_with_it_after_a_call_that_failed_to_free_them() {
     assert_eq!(live(&ledger), []);
 }
 
-#[test]
-fn memory_that_another_has_allocated_is_imported() {
+/// Returns the record of an allocation with a structure that imports through a handle of this type.
+fn imported(handle_type: u32) -> Record {
     let ledger = Ledger::new();
-    let import = Chained {
-        structure: IMPORTS[0],
-        next: Pointer(ptr::null()),
+    let import = Extension {
+        header: Chained {
+            structure: IMPORTS[0],
+            next: Pointer(ptr::null()),
+        },
+        selects: handle_type,
     };
     let between = Chained {
         structure: 1_000_127_001,
-        next: Pointer(&raw const import),
+        next: Pointer(&raw const import).cast(),
     };
-    for (next, kind) in [
-        (Pointer(ptr::null()), Kind::Memory),
-        (Pointer(&raw const between), Kind::Imported),
-    ] {
-        let asked = AllocateMemory {
-            header: Chained { structure: 5, next },
-            bytes: 640,
-            memory_type: 0,
-        };
-        let how = Created::Memory(Pointer(&raw const asked));
-        let memory = creates_by(how, Kind::Memory, DEVICE, out(&[7]));
-        call(&ledger, memory, 0);
-        let [record] = ledger.select(|_| true)[..] else {
-            panic!("one record");
-        };
-        assert_eq!((record.made.kind, record.made.bytes), (kind, 640));
-        assert_eq!(record.made.place, Place::named("vulkan"));
-        call(&ledger, destroys(Kind::Memory, DEVICE, 7), 0);
-    }
+    let asked = AllocateMemory {
+        header: Chained {
+            structure: 5,
+            next: Pointer(&raw const between),
+        },
+        bytes: 640,
+        memory_type: 0,
+    };
+    let how = Created::Memory(Pointer(&raw const asked));
+    let memory = creates_by(how, Kind::Memory, DEVICE, out(&[7]));
+    call(&ledger, memory, 0);
+    let record = ledger.select(|_| true)[0];
+    call(&ledger, destroys(Kind::Memory, DEVICE, 7), 0);
+    assert_eq!(live(&ledger), []);
+    record
+}
+
+#[test]
+fn memory_that_another_has_allocated_is_imported() {
+    let made = imported(1).made;
+    assert_eq!((made.kind, made.bytes), (Kind::Imported, 640));
+    assert_eq!(made.place, Place::named("vulkan"));
+}
+
+/// Vulkan ignores such a structure.
+#[test]
+fn memory_is_not_imported_through_a_handle_without_a_type() {
+    assert_eq!(imported(0).made.kind, Kind::Memory);
 }
 
 #[test]
