@@ -1,4 +1,10 @@
-//! Reproducible random numbers, for tests that do not use proptest.
+//! Reproducible random numbers, for tests that do not use proptest, and programs of random steps.
+
+use std::env::var;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use crate::child::Run;
 
 /// A [SplitMix64](https://prng.di.unimi.it/splitmix64.c) generator.
 #[derive(Debug)]
@@ -23,4 +29,120 @@ impl Random {
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.number() % end as u64).expect("smaller than a usize")
     }
+
+    /// Returns one of these values.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are none.
+    #[must_use]
+    pub fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len())]
+    }
+}
+
+/// The variables that select a program and, in a child process, its steps.
+const PROGRAM: &str = "RANDOM_PROGRAM";
+const CHOSEN: &str = "RANDOM_PROGRAM_STEPS";
+
+/// Programs of random steps, each of which a test runs in a process of its own.
+#[derive(Debug)]
+pub struct Programs<'a> {
+    /// The number of programs if `RANDOM_PROGRAMS` is not set.
+    pub count: u64,
+    /// The number of steps of each.
+    pub steps: u64,
+    /// The test, as `cargo test` needs it after `-p`.
+    pub test: &'a str,
+}
+
+impl Programs<'_> {
+    /// In a child process, returns the number of its program, and the steps to run.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a variable has no number.
+    #[must_use]
+    pub fn chosen() -> Option<(u64, Vec<u64>)> {
+        let steps = var(CHOSEN).ok()?;
+        let steps = steps.split(',').filter_map(|step| step.parse().ok());
+        Some((number(PROGRAM).expect("it is set"), steps.collect()))
+    }
+
+    /// Runs the programs. `calls` runs steps of a program and returns its calls if it fails. A
+    /// program that fails runs again with fewer and fewer steps.
+    ///
+    /// # Panics
+    ///
+    /// Panics with the calls of the shortest program that still fails.
+    pub fn assert_pass(&self, calls: impl Fn(u64, &[u64]) -> Option<String> + Sync) {
+        let numbers = match (number(PROGRAM), number("RANDOM_PROGRAMS")) {
+            (Some(number), _) => number..number + 1,
+            (_, count) => 0..count.unwrap_or(self.count),
+        };
+        let next = AtomicU64::new(numbers.start);
+        let first_failure = || {
+            let number = || Some(next.fetch_add(1, Ordering::Relaxed));
+            let mut mine = std::iter::from_fn(number).take_while(|number| *number < numbers.end);
+            mine.find_map(|number| self.shortest_failure(&calls, number))
+        };
+        let failures: Vec<String> = thread::scope(|scope| {
+            let threads = [scope.spawn(first_failure), scope.spawn(first_failure)];
+            let failures = threads.map(|thread| thread.join().expect("a result"));
+            failures.into_iter().flatten().collect()
+        });
+        assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    }
+
+    /// Runs a program. If it fails, leaves out steps as long as it still fails, and returns its
+    /// calls.
+    fn shortest_failure(
+        &self,
+        calls: impl Fn(u64, &[u64]) -> Option<String>,
+        number: u64,
+    ) -> Option<String> {
+        let mut steps: Vec<u64> = (0..self.steps).collect();
+        let mut shortest = calls(number, &steps)?;
+        let mut count = steps.len() / 2;
+        while count > 0 {
+            let (mut start, before) = (0, steps.len());
+            while start < steps.len() {
+                let end = steps.len().min(start + count);
+                let fewer = [&steps[..start], &steps[end..]].concat();
+                match calls(number, &fewer) {
+                    Some(fails) => (steps, shortest) = (fewer, fails),
+                    None => start = end,
+                }
+            }
+            if steps.len() == before {
+                count /= 2;
+            }
+        }
+        Some(format!(
+            "program {number} fails:\n{shortest}\nrepeat it with {PROGRAM}={number} cargo test -p {}",
+            self.test
+        ))
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let value = var(variable).ok()?;
+    Some(value.parse().expect("a number"))
+}
+
+/// Runs some steps of a program in a child process. Returns whether it succeeded, and its calls:
+/// the lines of standard error that begin with `> `.
+pub fn run(child: Run, number: u64, steps: &[u64]) -> (bool, Vec<String>) {
+    let steps: Vec<_> = steps.iter().map(u64::to_string).collect();
+    let child = child.env(PROGRAM, number.to_string());
+    let child = child.env(CHOSEN, steps.join(",")).run();
+    let calls = child.stderr.lines().filter(|line| line.starts_with("> "));
+    (child.status.success(), calls.map(str::to_owned).collect())
+}
+
+/// Like [`run`]. Returns the calls if the child fails.
+#[must_use]
+pub fn calls_of_failure(child: Run, number: u64, steps: &[u64]) -> Option<String> {
+    let (succeeds, calls) = run(child, number, steps);
+    (!succeeds).then(|| calls.join("\n"))
 }

@@ -25,33 +25,26 @@ mod steps;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::env::var;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ffi::c_void;
+use std::ptr;
 use std::thread;
 
 use gpu_leak_check::ledger::{self, Kind, Place};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::gpu;
-use gpu_leak_tests::random::Random;
+use gpu_leak_tests::random::{self, Programs, Random, calls_of_failure};
 
 use self::steps::Program;
 use super::calls::at;
 use super::{Driver, KINDS, with_driver};
 
-/// The number of programs, and of steps of each.
-const PROGRAMS: u64 = 14;
-const STEPS: u64 = 1500;
-const DEFINED_STEPS: u64 = 300;
-
-/// The variables that select a program and, in a child process, its steps.
-const PROGRAM: &str = "RANDOM_PROGRAM";
-const CHOSEN: &str = "RANDOM_PROGRAM_STEPS";
-const GPU_TEST: &str = "heard::random::a_gpu_accepts_the_calls_that_the_stand_in_accepts";
 const TEST: &str = "heard::random::after_each_call_the_ledger_has_what_the_driver_has";
+const GPU_TEST: &str = "heard::random::a_gpu_accepts_the_calls_that_the_stand_in_accepts";
+const THREADS_TEST: &str = "heard::random::after_programs_on_several_threads_they_agree";
 
 /// Runs these steps of a program, until the ledger and the driver differ.
-fn run(driver: &Driver<'_>, number: u64, steps: impl Iterator<Item = u64>) {
+fn run(driver: &Driver<'_>, number: u64, steps: &[u64]) {
     driver.call("cuInit", &[0]);
     let has_captures = number % 2 == 1;
     let imported: (Kind, &[&str]) = (Kind::Imported, &["ipc", "pool-import", "external-buffer"]);
@@ -60,7 +53,7 @@ fn run(driver: &Driver<'_>, number: u64, steps: impl Iterator<Item = u64>) {
         .filter(|(kind, _)| *kind != Kind::GraphHandle || !has_captures)
         .collect();
     let (mut program, mut newest) = (Program::new(driver, has_captures, false), 0);
-    for step in steps {
+    for &step in steps {
         // A step makes the same choices, whichever steps were before it.
         program.step(Random(number << 32 | step));
         let differs = driver.difference(&kinds);
@@ -92,95 +85,89 @@ fn misplaced(driver: &Driver<'_>, newest: &mut u64) -> Option<String> {
     })
 }
 
-/// Runs some steps of a program in a child process. Returns its calls if it fails.
-fn failure(fake: &Fake, number: u64, steps: &[u64]) -> Option<String> {
-    let steps: Vec<_> = steps.iter().map(u64::to_string).collect();
-    let child = fake.run(TEST).env(PROGRAM, number.to_string());
-    let child = child.env(CHOSEN, steps.join(",")).run();
-    let calls = child.stderr.lines().filter(|line| line.starts_with("> "));
-    (!child.status.success()).then(|| calls.collect::<Vec<_>>().join("\n"))
-}
-
-/// Runs a program. If it fails, leaves out steps as long as it still fails, and returns its calls.
-fn shortest_failure(fake: &Fake, number: u64) -> Option<String> {
-    let mut steps: Vec<u64> = (0..STEPS).collect();
-    let mut calls = failure(fake, number, &steps)?;
-    let mut count = steps.len() / 2;
-    while count > 0 {
-        let (mut start, before) = (0, steps.len());
-        while start < steps.len() {
-            let end = steps.len().min(start + count);
-            let fewer = [&steps[..start], &steps[end..]].concat();
-            match failure(fake, number, &fewer) {
-                Some(fails) => (steps, calls) = (fewer, fails),
-                None => start = end,
-            }
-        }
-        if steps.len() == before {
-            count /= 2;
-        }
-    }
-    Some(format!(
-        "program {number} fails:\n{calls}\nrepeat it with {PROGRAM}={number} cargo test -p \
-         gpu-leak-tests --test main {TEST}"
-    ))
-}
-
 #[test]
 fn after_each_call_the_ledger_has_what_the_driver_has() {
     let fake = Fake::new().devices(2);
-    if var(CHOSEN).is_ok() {
+    if Programs::chosen().is_some() {
         let body = with_driver(&fake, |driver| {
-            let (number, steps) = (var(PROGRAM).expect("set"), var(CHOSEN).expect("set"));
-            let steps = steps.split(',').filter_map(|step| step.parse().ok());
-            run(driver, number.parse().expect("a number"), steps);
+            let (number, steps) = Programs::chosen().expect("it is chosen");
+            run(driver, number, &steps);
         });
         return fake.here(|control| body(control));
     }
-    for_each_program(|number| shortest_failure(&fake, number));
+    let programs = Programs {
+        count: 14,
+        steps: 1500,
+        test: &format!("gpu-leak-tests --test main {TEST}"),
+    };
+    programs.assert_pass(|number, steps| calls_of_failure(fake.run(TEST), number, steps));
 }
 
-/// Fails with what `failure` returns for the programs that were selected.
-fn for_each_program(failure: impl Fn(u64) -> Option<String> + Sync) {
-    let variable = |name| var(name).map(|it| it.parse::<u64>().expect("a number"));
-    let numbers = match (variable(PROGRAM), variable("RANDOM_PROGRAMS")) {
-        (Ok(number), _) => number..number + 1,
-        (_, count) => 0..count.unwrap_or(PROGRAMS),
-    };
-    let next = AtomicU64::new(numbers.start);
-    let failures = || {
-        let number = || Some(next.fetch_add(1, Ordering::Relaxed));
-        let mine = std::iter::from_fn(number).take_while(|number| *number < numbers.end);
-        mine.filter_map(&failure).take(1).collect::<Vec<_>>()
-    };
-    let failures: Vec<String> = thread::scope(|scope| {
-        let threads = [scope.spawn(failures), scope.spawn(failures)];
-        let failures = threads.map(|thread| thread.join().expect("a result"));
-        failures.into_iter().flatten().collect()
-    });
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-}
-
-/// Runs a program that makes only defined calls, on the driver of this process. Prints each call with
-/// its result and, after each step, the numbers and bytes of what the ledger contains.
-fn trace(number: u64) {
-    // SAFETY: the driver may be loaded, and it is not closed.
-    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
-    let driver = Driver {
+/// Returns the driver, in another thread or for a program that does not need the stand-in.
+fn driver_at(library: *mut c_void) -> Driver<'static> {
+    Driver {
         library,
         control: None,
         called: RefCell::default(),
+    }
+}
+
+/// Runs four programs at once, again and again. Each uses only objects of its own.
+fn run_together(driver: &Driver<'_>, number: u64) {
+    driver.call("cuInit", &[0]);
+    for device in [0, 1] {
+        driver.make("cuDevicePrimaryCtxRetain", &[device]);
+    }
+    let library = driver.library.expose_provenance();
+    for round in 0..8 {
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    let driver = driver_at(ptr::with_exposed_provenance_mut(library));
+                    let mut program = Program::new(&driver, false, true);
+                    program.shares_process = true;
+                    program.enter_primary();
+                    for step in 0..60 {
+                        program.step(Random((number << 8 | round << 4 | thread) << 32 | step));
+                    }
+                });
+            }
+        });
+        driver.assert_agreed(&format!("round {round}"));
+    }
+}
+
+#[test]
+fn after_programs_on_several_threads_they_agree() {
+    let fake = Fake::new().devices(2);
+    if Programs::chosen().is_some() {
+        let body = with_driver(&fake, |driver| {
+            run_together(driver, Programs::chosen().expect("it is chosen").0);
+        });
+        return fake.here(|control| body(control));
+    }
+    let programs = Programs {
+        count: 6,
+        steps: 0,
+        test: &format!("gpu-leak-tests --test main {THREADS_TEST}"),
     };
+    programs.assert_pass(|number, steps| calls_of_failure(fake.run(THREADS_TEST), number, steps));
+}
+
+/// Runs steps that make only defined calls, on the driver of this process. Prints each call with its
+/// result and, after each step, the numbers and bytes of what the ledger contains.
+fn trace(number: u64, steps: &[u64]) {
+    // SAFETY: the driver may be loaded, and it is not closed.
+    let driver = driver_at(unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) });
     assert_eq!(driver.try_call("cuInit", &[0]), 0);
     let (mut program, mut newest) = (Program::new(&driver, number % 2 == 1, true), 0);
     program.enter_primary();
-    for step in 0..DEFINED_STEPS {
+    for &step in steps {
         program.step(Random(number << 32 | step));
         let mut live = BTreeMap::new();
         for record in ledger::live().select(|_| true) {
-            let (count, bytes) = live
-                .entry(format!("{:?}", record.made.kind))
-                .or_insert((0, 0));
+            let kind = format!("{:?}", record.made.kind);
+            let (count, bytes) = live.entry(kind).or_insert((0, 0));
             *count += 1;
             *bytes += record.made.bytes;
         }
@@ -189,42 +176,38 @@ fn trace(number: u64) {
     }
 }
 
-/// Returns the lines of a program's trace, and the same without handles, addresses and codes of
-/// errors.
-fn traced(run: Run, number: u64) -> (Vec<String>, Vec<String>) {
-    let child = run.env(PROGRAM, number.to_string()).env(CHOSEN, "").run();
-    let lines = child.stderr.lines().filter(|line| line.starts_with("> "));
-    let mut lines: Vec<_> = lines.map(str::to_owned).collect();
-    lines.push(child.status.to_string());
-    let compared = lines.iter().map(|line| match line.split_once(['[', ']']) {
-        Some((call, rest)) => format!("{call}: {}", rest.contains("] = 0")),
-        None => line.clone(),
-    });
-    (compared.collect(), lines)
+/// Returns a call without its arguments, what it created, and the code of an error.
+fn outcome(call: &str) -> String {
+    match call.split_once(['[', ']']) {
+        Some((name, rest)) => format!("{name}: {}", rest.contains("] = 0")),
+        None => call.to_owned(),
+    }
 }
 
 #[test]
 fn a_gpu_accepts_the_calls_that_the_stand_in_accepts() {
-    if let (Ok(number), Ok(_)) = (var(PROGRAM), var(CHOSEN)) {
-        return trace(number.parse().expect("a number"));
+    if let Some((number, steps)) = Programs::chosen() {
+        return trace(number, &steps);
     }
     if !gpu::is_present() {
         return;
     }
     let fake = Fake::new().devices(gpu::count().min(2));
-    for_each_program(|number| {
-        let (expected, _) = traced(fake.run(GPU_TEST), number);
-        let (found, lines) = traced(Run::of(GPU_TEST), number);
+    let programs = Programs {
+        count: 14,
+        steps: 300,
+        test: &format!("gpu-leak-tests --test main {GPU_TEST}"),
+    };
+    programs.assert_pass(|number, steps| {
+        let (_, expected) = random::run(fake.run(GPU_TEST), number, steps);
+        let (succeeds, found) = random::run(Run::of(GPU_TEST), number, steps);
         let both = expected.iter().zip(&found);
-        let same = both
-            .take_while(|(expected, found)| expected == found)
-            .count();
-        (expected != found).then(|| {
-            format!(
-                "program {number}, where the stand-in has {:?}:\n{}",
-                expected.get(same),
-                lines[..=same].join("\n")
-            )
+        let same = both.take_while(|(expected, found)| outcome(expected) == outcome(found));
+        let same = same.count();
+        let differ = !succeeds || same < expected.len().max(found.len());
+        differ.then(|| {
+            let calls = found[..found.len().min(same + 1)].join("\n");
+            format!("{calls}\n> the stand-in: {:?}", expected.get(same))
         })
     });
 }

@@ -175,11 +175,18 @@ const UNDEFINED: &[&str] = &[
 /// The classes without records.
 const WITHOUT_RECORD: &[&str] = &["primary", "address", "physical"];
 
+#[repr(align(4096))]
+struct Pages(#[expect(dead_code, reason = "only its address is used")] [AtomicU8; 16384]);
+
 pub(super) struct Program<'a> {
     driver: &'a Driver<'a>,
     has_captures: bool,
     /// Whether the driver may be a real one, so that calls must be defined.
     is_defined: bool,
+    /// Whether other programs use the devices at the same time.
+    pub(super) shares_process: bool,
+    /// Memory that it can register.
+    own: Box<Pages>,
     /// Whether the step needs an object of a class of which there is none.
     lacks: bool,
     random: Random,
@@ -199,6 +206,8 @@ impl<'a> Program<'a> {
             driver,
             has_captures,
             is_defined,
+            shares_process: false,
+            own: Box::new(Pages([const { AtomicU8::new(0) }; 16384])),
             lacks: false,
             random: Random(0),
             known: BTreeMap::new(),
@@ -238,7 +247,7 @@ impl<'a> Program<'a> {
     }
 
     fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
-        values[self.random.below(values.len())]
+        self.random.one_of(values)
     }
 
     /// Returns something of this class. It is probably one of the newest, which may be live.
@@ -259,9 +268,6 @@ impl<'a> Program<'a> {
     }
 
     fn argument(&mut self, argument: &Argument, answer: &Cell<u64>) -> u64 {
-        #[repr(align(4096))]
-        struct Pages(#[expect(dead_code, reason = "only its address is used")] [AtomicU8; 16384]);
-        static OWN: Pages = Pages([const { AtomicU8::new(0) }; 16384]);
         extern "C" fn destructor(_data: *mut c_void) {}
         match *argument {
             Makes(_) => at(answer),
@@ -271,7 +277,7 @@ impl<'a> Program<'a> {
                 _ => self.any("stream"),
             },
             Page => self.any("range") + self.one_of(&[0, PAGE]),
-            Own => at(&OWN) + self.one_of(&[0, 4096, 8192]),
+            Own => at(&*self.own) + self.one_of(&[0, 4096, 8192]),
             Destructor => (destructor as extern "C" fn(*mut c_void)) as usize as u64,
             Is(values) => self.one_of(values),
             At(structures) => at(self.one_of(structures)),
@@ -304,6 +310,9 @@ impl<'a> Program<'a> {
 
     /// Makes a call and prints it. Returns whether it succeeded.
     fn call(&self, name: &str, arguments: &[u64]) -> bool {
+        if self.shares_process && name == "cuDevicePrimaryCtxReset_v2" {
+            return false;
+        }
         if self.is_defined && (self.lacks || UNDEFINED.contains(&name)) {
             return false;
         }
