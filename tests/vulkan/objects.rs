@@ -147,41 +147,23 @@ pub(crate) fn shared() -> &'static Shared {
     })
 }
 
-/// A compute shader that does nothing: `void main() {}` with a local size of 1.
-const SHADER: &[u32] = &[
-    0x0723_0203,
-    0x0001_0000,
-    0,
-    5,
-    0, // magic, version, generator, bound, schema
-    0x0002_0011,
-    1, // OpCapability Shader
-    0x0003_000e,
-    0,
-    1, // OpMemoryModel Logical GLSL450
-    0x0005_000f,
-    5,
-    3,
-    0x6e69_616d,
-    0, // OpEntryPoint GLCompute %3 "main"
-    0x0006_0010,
-    3,
-    17,
-    1,
-    1,
-    1, // OpExecutionMode %3 LocalSize 1 1 1
-    0x0002_0013,
-    1, // %1 = OpTypeVoid
-    0x0003_0021,
-    2,
-    1, // %2 = OpTypeFunction %1
-    0x0005_0036,
-    1,
-    3,
-    0,
-    2, // %3 = OpFunction %1 None %2
-    0x0002_00f8,
-    4,           // %4 = OpLabel
+/// A compute shader and a vertex shader, both named `main`, that do nothing.
+#[rustfmt::skip]
+pub(crate) const SHADERS: &[u32] = &[
+    0x0723_0203, 0x0001_0000, 0, 7, 0, // magic, version, generator, bound, schema
+    0x0002_0011, 1, // OpCapability Shader
+    0x0003_000e, 0, 1, // OpMemoryModel Logical GLSL450
+    0x0005_000f, 5, 3, 0x6e69_616d, 0, // OpEntryPoint GLCompute %3 "main"
+    0x0005_000f, 0, 5, 0x6e69_616d, 0, // OpEntryPoint Vertex %5 "main"
+    0x0006_0010, 3, 17, 1, 1, 1, // OpExecutionMode %3 LocalSize 1 1 1
+    0x0002_0013, 1, // %1 = OpTypeVoid
+    0x0003_0021, 2, 1, // %2 = OpTypeFunction %1
+    0x0005_0036, 1, 3, 0, 2, // %3 = OpFunction %1 None %2
+    0x0002_00f8, 4, // %4 = OpLabel
+    0x0001_00fd, // OpReturn
+    0x0001_0038, // OpFunctionEnd
+    0x0005_0036, 1, 5, 0, 2, // %5 = OpFunction %1 None %2
+    0x0002_00f8, 6, // %6 = OpLabel
     0x0001_00fd, // OpReturn
     0x0001_0038, // OpFunctionEnd
 ];
@@ -274,7 +256,7 @@ rows! {
         } |it| gpu.device.destroy_query_pool(it, None);
     shader_module: ShaderModule;
         |gpu| -> vk::ShaderModule {
-            let info = vk::ShaderModuleCreateInfo::default().code(SHADER);
+            let info = vk::ShaderModuleCreateInfo::default().code(SHADERS);
             gpu.device.create_shader_module(&info, None).expect(WORKS)
         } |it| gpu.device.destroy_shader_module(it, None);
     pipeline_cache: PipelineCache;
@@ -418,7 +400,7 @@ rows! {
 }
 
 /// Returns a page of memory that can be imported.
-fn page() -> *mut std::ffi::c_void {
+pub(crate) fn page() -> *mut std::ffi::c_void {
     static PAGE: OnceLock<usize> = OnceLock::new();
     let address = PAGE.get_or_init(|| {
         let layout = Layout::from_size_align(4096, 4096).expect("a page");
