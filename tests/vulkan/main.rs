@@ -9,6 +9,7 @@ mod memory;
 mod names;
 mod objects;
 mod parents;
+mod places;
 mod random;
 mod validation_layer;
 mod ways;

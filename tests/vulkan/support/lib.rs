@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
 use std::ffi::CStr;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use ash::{Device, Entry, Instance, vk};
@@ -214,4 +215,16 @@ pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Option<Checked> {
             .fold(Run::of(test), |run, (name, value)| run.env(name, value));
         checked::finish(run)
     })
+}
+
+/// If lavapipe is installed, lets a child process see it twice. The loader takes two paths of one
+/// manifest for two drivers.
+#[must_use]
+pub fn with_two_devices(child: Run) -> Run {
+    let name = format!("lvp_icd.{}.json", std::env::consts::ARCH);
+    let paths = ["", "../icd.d/"].map(|way| format!("/usr/share/vulkan/icd.d/{way}{name}"));
+    match Path::new(&paths[0]).exists() {
+        true => child.env("VK_ICD_FILENAMES", paths.join(":")),
+        false => child,
+    }
 }

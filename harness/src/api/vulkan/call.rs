@@ -2,8 +2,7 @@
 //! value of these types is built from the parameters of one call and lives as long as that call.
 
 use super::structures::{
-    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, DeviceGroup, ObjectName,
-    PipelineBinaries,
+    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, ObjectName, PipelineBinaries,
 };
 use crate::api::pointer::{In, Out};
 use crate::ledger::Kind;
@@ -15,9 +14,8 @@ pub(super) enum VulkanCall {
     /// Lists the physical devices of an instance. The two results are their number and their
     /// handles.
     ListsDevices(u64, Out<u32>, Out),
-    /// Lists the groups of an instance's physical devices. The two results are their number and the
-    /// groups.
-    ListsGroups(u64, Out<u32>, Out<DeviceGroup>),
+    /// Lists the groups of an instance's physical devices.
+    ListsGroups(u64),
     /// Creates a device from a physical device.
     CreatesDevice(u64, Out),
     /// Creates objects that belong to a device or an instance.

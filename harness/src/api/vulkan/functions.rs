@@ -24,8 +24,7 @@ use gpu_leak_interpose::{Slot, WatchedFunction};
 use super::call::{Bindings, Created, VulkanCall, creates, creates_by, destroys, frees};
 use super::intercept::{VkResult, intercept};
 use super::structures::{
-    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, DeviceGroup, ObjectName,
-    PipelineBinaries,
+    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, ObjectName, PipelineBinaries,
 };
 use crate::api::pointer::{In, Out};
 #[cfg(test)]
@@ -215,10 +214,10 @@ functions! {
         // https://docs.vulkan.org/spec/latest/chapters/devsandqueues.html
         vkEnumeratePhysicalDevices(instance: u64, count: Out<u32>, devices: Out) -> VkResult =
             VulkanCall::ListsDevices(instance, count, devices);
-        vkEnumeratePhysicalDeviceGroups(instance: u64, count: Out<u32>, groups: Out<DeviceGroup>) -> VkResult =
-            VulkanCall::ListsGroups(instance, count, groups);
-        vkEnumeratePhysicalDeviceGroupsKHR(instance: u64, count: Out<u32>, groups: Out<DeviceGroup>) -> VkResult =
-            VulkanCall::ListsGroups(instance, count, groups);
+        vkEnumeratePhysicalDeviceGroups(instance: u64, count: u64, groups: u64) -> VkResult =
+            VulkanCall::ListsGroups(instance);
+        vkEnumeratePhysicalDeviceGroupsKHR(instance: u64, count: u64, groups: u64) -> VkResult =
+            VulkanCall::ListsGroups(instance);
         vkCreateDevice(physical: u64, info: u64, allocator: u64, device: Out) -> VkResult =
             VulkanCall::CreatesDevice(physical, device);
         vkDestroyDevice(device: u64, allocator: u64) = VulkanCall::DestroysDevice(device);

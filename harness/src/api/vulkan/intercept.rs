@@ -157,12 +157,7 @@ unsafe fn ended(
             let handles = unsafe { devices.read_all(count.read().unwrap_or(0)) };
             owners::listed(instance, handles);
         }
-        VulkanCall::ListsGroups(instance, count, groups) => {
-            // SAFETY: the call has returned success, and has written this many groups.
-            let groups = unsafe { groups.read_all(count.read().unwrap_or(0)) };
-            let devices = groups.flat_map(|it| it.devices.into_iter().take(it.count as usize));
-            owners::listed_in_groups(instance, devices);
-        }
+        VulkanCall::ListsGroups(instance) => owners::groups_listed(instance),
         VulkanCall::CreatesDevice(physical, made) => {
             // SAFETY: the call was successful, so it has written its result.
             if let Some(handle) = unsafe { made.read() } {

@@ -12,8 +12,8 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
-use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::{mem, ptr};
 
 use gpu_leak_interpose::function;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
@@ -27,6 +27,7 @@ use crate::sync::{Mutex, MutexGuard, locked};
 
 /// `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr`.
 pub(super) type GetAddress = unsafe extern "C" fn(u64, *const c_char) -> *const ();
+type ListDevices = unsafe extern "C" fn(u64, *mut u32, *mut u64) -> i32;
 type GetProperties = unsafe extern "C" fn(u64, *mut DeviceProperties);
 type GetMemoryProperties = unsafe extern "C" fn(u64, *mut MemoryProperties);
 type GetRequirements = unsafe extern "C" fn(u64, u64, *mut Requirements);
@@ -197,18 +198,25 @@ pub(super) fn listed(instance: u64, devices: impl Iterator<Item = u64>) {
     }
 }
 
-/// Adds the physical devices of an instance's groups. Devices that the instance has already listed
-/// keep their numbers.
-pub(super) fn listed_in_groups(instance: u64, devices: impl Iterator<Item = u64>) {
-    let mut known = known();
-    for handle in devices {
-        let is_known = |it: &Physical| it.handle == handle && it.instance == instance;
-        if !known.physical.iter().any(is_known) {
-            let of_instance = known.physical.iter().filter(|it| it.instance == instance);
-            let index = of_instance.map(|it| it.index + 1).max().unwrap_or(0);
-            known.add_physical(handle, instance, index);
-        }
+/// Lists and adds the physical devices of an instance of which the program has listed the groups,
+/// because the groups may be in another order.
+pub(super) fn groups_listed(instance: u64) {
+    let Some(get) = get(instance).get_instance_address else {
+        return;
+    };
+    let (mut count, mut devices) = (0, Vec::new());
+    // SAFETY: the function with this name has this type, the program has just used the instance, and
+    // the vector has space for the devices that were counted.
+    unsafe {
+        let list = get(instance, c"vkEnumeratePhysicalDevices".as_ptr());
+        let Some(list) = function::<ListDevices>(list.cast_mut().cast()) else {
+            return;
+        };
+        list(instance, &raw mut count, ptr::null_mut());
+        devices.resize(count as usize, 0);
+        list(instance, &raw mut count, devices.as_mut_ptr());
     }
+    listed(instance, devices.into_iter().take(count as usize));
 }
 
 /// Adds a device that was created from a physical device.

@@ -95,16 +95,6 @@ pub(super) struct ObjectName {
     pub(super) name: *const c_char,
 }
 
-/// `VkPhysicalDeviceGroupProperties`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct DeviceGroup {
-    pub(super) header: Chained,
-    pub(super) count: u32,
-    pub(super) devices: [u64; 32],
-    pub(super) subset_allocation: u32,
-}
-
 /// `VkMemoryRequirements`
 #[repr(C)]
 #[derive(Clone, Copy, Default)]

@@ -6,7 +6,7 @@ use crate::api::vulkan::call::{
     Bindings, Created, VulkanCall, creates, creates_by, destroys, frees,
 };
 use crate::api::vulkan::structures::{
-    AllocateMemory, Chained, CommandBuffers, DescriptorSets, DeviceGroup, Extension, IMPORTS,
+    AllocateMemory, Chained, CommandBuffers, DescriptorSets, Extension, IMPORTS,
 };
 use crate::ledger::{Kind, Ledger, Place, Record};
 
@@ -227,41 +227,6 @@ fn an_object_knows_the_memory_that_is_bound_to_it() {
     assert_eq!(bound(), 0);
     call(&ledger, bind(30), 0);
     assert_eq!(bound(), only(Kind::Memory).sequence);
-}
-
-#[test]
-fn devices_of_a_group_belong_to_the_instance_that_listed_them() {
-    const PHYSICAL: u64 = 0x40;
-    let ledger = Ledger::new();
-    let [first, second] = [0x3000, 0x3100];
-    for instance in [first, second] {
-        call(&ledger, VulkanCall::CreatesInstance(out(&[instance])), 0);
-    }
-    let mut devices = [0; 32];
-    devices[0] = PHYSICAL;
-    let group = DeviceGroup {
-        header: Chained {
-            structure: 0,
-            next: Pointer(ptr::null()),
-        },
-        count: 1,
-        devices,
-        subset_allocation: 0,
-    };
-    let (count, groups) = (1, Pointer(&raw const group));
-    let listed = VulkanCall::ListsGroups(first, Pointer(&raw const count), groups);
-    call(&ledger, listed, 0);
-    call(
-        &ledger,
-        VulkanCall::CreatesDevice(PHYSICAL, out(&[0x3200])),
-        0,
-    );
-    call(&ledger, VulkanCall::DestroysInstance(second), 0);
-    let device = ledger.select(|record| record.made.kind == Kind::Device);
-    assert_eq!(device.len(), 1);
-    assert_eq!(device[0].made.place, Place::named("vulkan:0"));
-    call(&ledger, VulkanCall::DestroysInstance(first), 0);
-    assert_eq!(live(&ledger), []);
 }
 
 #[test]
