@@ -32,7 +32,7 @@ use gpu_leak_check::ledger::{self, Anomaly, Kind, Layer, Place, Record};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::random::{Programs, Random};
 use gpu_leak_tests::skipped;
-use gpu_leak_vulkan_tests::{gpu, is_present};
+use gpu_leak_vulkan_tests::{gpu, is_present, with_two_devices};
 
 use self::functions::Loader;
 use self::program::{Note, Object, RandomProgram};
@@ -82,17 +82,12 @@ fn in_programs(programs: &[RandomProgram<'_>]) -> Vec<Vec<Known>> {
     let mut groups = BTreeMap::<_, Vec<_>>::new();
     for object in by_id.values() {
         let place = match object.kind {
-            Kind::Instance | Kind::Messenger | Kind::Surface => "host",
-            _ => "vulkan:0",
+            Kind::Instance | Kind::Messenger | Kind::Surface => "host".to_owned(),
+            Kind::Device => format!("vulkan:{}", object.number),
+            _ => format!("vulkan:{}", by_id[&object.of].number),
         };
         let within = by_id.get(&object.within).map_or(0, |it| it.handle);
-        let known = (
-            object.kind,
-            object.handle,
-            object.bytes,
-            place.to_owned(),
-            within,
-        );
+        let known = (object.kind, object.handle, object.bytes, place, within);
         groups.entry(object.of).or_default().push(known);
     }
     sorted(groups)
@@ -114,23 +109,24 @@ fn difference(programs: &[RandomProgram<'_>]) -> Option<String> {
             only(&expected, &there)
         ));
     }
-    let (ledger, place) = (ledger::live(), Place::named("vulkan:0"));
-    let is_memory = |it: &&Known| matches!(it.0, Kind::Memory | Kind::Imported);
-    let on_device = || expected.iter().flatten().filter(|it| it.3 != "host");
-    let bytes: u64 = on_device().filter(is_memory).map(|it| it.2).sum();
-    let handles = on_device().filter(|it| !is_memory(it)).count() as u64;
-    let counted = (
-        ledger.bytes(Layer::DRIVER, place).live,
-        ledger.handles(place).live,
-        ledger.unknown_frees(),
-    );
+    let ledger = ledger::live();
     let mut anomalies = ledger.anomalies.since(Default::default()).into_iter();
     let anomaly = anomalies.find(|it| !matches!(it, Anomaly::FailedCreation { .. }));
-    let is_right = counted == (bytes, handles, 0) && anomaly.is_none();
-    (!is_right).then(|| {
-        format!(
-            "bytes, handles and unknown frees: {counted:?}, not {bytes}, {handles}; {anomaly:?}"
-        )
+    let unknown = ledger.unknown_frees();
+    if anomaly.is_some() || unknown != 0 {
+        return Some(format!("{unknown} unknown frees, {anomaly:?}"));
+    }
+    ["vulkan:0", "vulkan:1"].into_iter().find_map(|name| {
+        let is_memory = |it: &&Known| matches!(it.0, Kind::Memory | Kind::Imported);
+        let there = || expected.iter().flatten().filter(|it| it.3 == name);
+        let bytes: u64 = there().filter(is_memory).map(|it| it.2).sum();
+        let handles = there().filter(|it| !is_memory(it)).count() as u64;
+        let place = Place::named(name);
+        let counted = (
+            ledger.bytes(Layer::DRIVER, place).live,
+            ledger.handles(place).live,
+        );
+        (counted != (bytes, handles)).then(|| format!("{counted:?}, not {bytes} and {handles}"))
     })
 }
 
@@ -203,7 +199,7 @@ fn after_each_call_the_ledger_has_what_the_program_has() {
             steps: 400,
             test: &format!("gpu-leak-vulkan-tests --test vulkan {TEST}"),
         };
-        programs.assert_pass(|| Run::of(TEST));
+        programs.assert_pass(|| with_two_devices(Run::of(TEST)));
     } else {
         skipped("random programs of Vulkan calls are only for lavapipe");
     }

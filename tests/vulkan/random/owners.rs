@@ -43,22 +43,21 @@ pub(super) fn create_instance(program: &mut RandomProgram<'_>) {
     let id = program.keep(object, has_allocator);
     program.get(id).of = id;
     let functions = loader.instance(handle);
-    let physical = match program.random.below(2) {
-        // SAFETY: the instance is live.
-        0 => unsafe { functions[0].enumerate_physical_devices() }.expect(WORKS)[0],
-        _ => first_of_groups(&functions[1]),
-    };
+    if program.random.below(2) == 0 {
+        list_groups(&functions[1]);
+    }
+    // SAFETY: the instance is live.
+    let physical = unsafe { functions[0].enumerate_physical_devices() }.expect(WORKS);
     program.instances.insert(id, (functions, physical));
 }
 
-fn first_of_groups(instance: &ash::Instance) -> vk::PhysicalDevice {
+fn list_groups(instance: &ash::Instance) {
     // SAFETY: the instance is live.
     unsafe {
         let count = instance.enumerate_physical_device_groups_len();
         let mut groups = vec![Default::default(); count.expect(WORKS)];
         let listed = instance.enumerate_physical_device_groups(&mut groups);
         listed.expect(WORKS);
-        groups[0].physical_devices[0]
     }
 }
 
@@ -77,7 +76,7 @@ pub(super) fn list_devices(program: &mut RandomProgram<'_>) {
             0 => _ = list(instance_of(instance), &mut count, &mut device),
             1 => _ = list(instance_of(instance), &mut count, ptr::null_mut()),
             2 => _ = functions.enumerate_physical_devices(),
-            _ => _ = first_of_groups(&functions),
+            _ => list_groups(&functions),
         }
     }
 }
@@ -110,20 +109,22 @@ pub(super) fn create_device(program: &mut RandomProgram<'_>) {
         .push_next(&mut of_1_2)
         .push_next(&mut of_1_3);
     let functions = program.functions_of_instance(instance.id);
-    let physical = program.instances[&instance.id].1;
+    let listed = program.instances[&instance.id].1.clone();
+    let number = program.random.below(listed.len());
     // SAFETY: the physical device belongs to the instance, and the parameters live as long as the
     // call.
     let (made, has_allocator) = program.with_allocator(Kind::Device, |allocator| unsafe {
         let mut device = vk::Device::null();
         let allocator = allocator.map_or(ptr::null(), ptr::from_ref);
         let create = functions.fp_v1_0().create_device;
-        create(physical, &info, allocator, &mut device).result_with_success(device)
+        create(listed[number], &info, allocator, &mut device).result_with_success(device)
     });
     let Some(handle) = result(made) else {
         return;
     };
     let object = Object::new(Kind::Device, instance.id, handle.as_raw());
     let id = program.keep(object, has_allocator);
+    program.get(id).number = number;
     let functions = program.loader.device(&functions, handle);
     program.devices.insert(id, functions);
 }

@@ -28,6 +28,8 @@ pub(super) struct Object {
     pub(super) view_of: u64,
     /// The handles through which memory is imported or exported, or a buffer or image may use it.
     pub(super) shared_by: vk::ExternalMemoryHandleTypeFlags,
+    /// The number of a device's physical device.
+    pub(super) number: usize,
     /// Whether it was created with callbacks for memory.
     pub(super) has_allocator: bool,
     pub(super) note: Note,
@@ -44,6 +46,7 @@ impl Object {
             within: 0,
             view_of: 0,
             shared_by: vk::ExternalMemoryHandleTypeFlags::empty(),
+            number: 0,
             has_allocator: false,
             note: Note::None,
         }
@@ -75,7 +78,7 @@ pub(super) struct RandomProgram<'a> {
     pub(super) loader: &'a Loader,
     pub(super) random: Random,
     pub(super) objects: Vec<Object>,
-    pub(super) instances: BTreeMap<u64, ([ash::Instance; 3], vk::PhysicalDevice)>,
+    pub(super) instances: BTreeMap<u64, ([ash::Instance; 3], Vec<vk::PhysicalDevice>)>,
     pub(super) devices: BTreeMap<u64, [ash::Device; 4]>,
 }
 
