@@ -30,7 +30,7 @@ use std::thread;
 use ash::vk;
 use gpu_leak_check::ledger::{self, Anomaly, Kind, Layer, Place, Record};
 use gpu_leak_tests::child::Run;
-use gpu_leak_tests::random::{Programs, Random};
+use gpu_leak_tests::random::{Programs, Random, calls_of_failure};
 use gpu_leak_tests::skipped;
 use gpu_leak_vulkan_tests::{gpu, is_present, with_two_devices};
 
@@ -199,7 +199,9 @@ fn after_each_call_the_ledger_has_what_the_program_has() {
             steps: 400,
             test: &format!("gpu-leak-vulkan-tests --test vulkan {TEST}"),
         };
-        programs.assert_pass(|| with_two_devices(Run::of(TEST)));
+        programs.assert_pass(|number, steps| {
+            calls_of_failure(with_two_devices(Run::of(TEST)), number, steps)
+        });
     } else {
         skipped("random programs of Vulkan calls are only for lavapipe");
     }
