@@ -203,8 +203,9 @@ impl Image {
             // The loader and the linker agree on this layout for the program itself.
             let align = segment.p_align(endian).max(1);
             let first = address.wrapping_neg() & (align - 1);
-            let bytes = segment.p_memsz(endian);
-            self.thread_block = bytes.saturating_sub(first).next_multiple_of(align) + first;
+            let bytes = segment.p_memsz(endian).saturating_sub(first);
+            let rounded = bytes.checked_next_multiple_of(align).unwrap_or_default();
+            self.thread_block = rounded.wrapping_add(first);
         }
     }
 
@@ -247,45 +248,97 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
     use std::time::Duration;
 
     use super::{Budget, Image};
     use crate::glibc::tests::RULES;
 
-    /// A file with three sections: an empty one, a symbol table that claims to have `bytes` bytes,
-    /// and names.
+    /// A file with two segments, one of which describes thread-locals, and with four sections: an
+    /// empty one, a symbol table that claims to have `bytes` bytes, names and variables.
     fn file(bytes: u64) -> Vec<u8> {
-        let mut file = vec![0_u8; 64 + 3 * 64 + 8];
+        const SECTIONS: usize = 64 + 2 * 56;
+        const SYMBOLS: usize = SECTIONS + 4 * 64;
+        const NAMES: usize = SYMBOLS + 3 * 24;
+
+        let names = b"\0.data\0train::step\0train::CACHE\0";
+        let mut file = vec![0_u8; NAMES];
+        file.extend(names);
         let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, b"\x7fELF\x02\x01\x01");
         put(16, &3_u16.to_le_bytes());
         put(18, &62_u16.to_le_bytes());
         put(20, &1_u32.to_le_bytes());
-        put(40, &64_u64.to_le_bytes());
-        for (at, value) in [(52, 64_u16), (54, 56), (58, 64), (60, 3), (62, 2)] {
+        put(32, &64_u64.to_le_bytes());
+        put(40, &(SECTIONS as u64).to_le_bytes());
+        for (at, value) in [(52, 64_u16), (54, 56), (56, 2), (58, 64), (60, 4), (62, 2)] {
             put(at, &value.to_le_bytes());
         }
-        let (symbols, names) = (64 + 64, 64 + 2 * 64);
-        put(symbols + 4, &2_u32.to_le_bytes());
-        put(symbols + 24, &256_u64.to_le_bytes());
-        put(symbols + 32, &bytes.to_le_bytes());
-        put(symbols + 40, &2_u32.to_le_bytes());
-        put(names + 4, &3_u32.to_le_bytes());
-        put(names + 24, &256_u64.to_le_bytes());
-        put(names + 32, &8_u64.to_le_bytes());
+        for (segment, (kind, bytes)) in [(1_u32, 0x1000_u64), (7, 0x40)].into_iter().enumerate() {
+            let segment = 64 + 56 * segment;
+            put(segment, &kind.to_le_bytes());
+            put(segment + 16, &0x1000_u64.to_le_bytes());
+            put(segment + 40, &bytes.to_le_bytes());
+            put(segment + 48, &0x20_u64.to_le_bytes());
+        }
+        let mut section = |number: usize, kind: u32, (at, bytes): (usize, u64), link: u32| {
+            let section = SECTIONS + 64 * number;
+            put(section + 4, &kind.to_le_bytes());
+            put(section + 24, &(at as u64).to_le_bytes());
+            put(section + 32, &bytes.to_le_bytes());
+            put(section + 40, &link.to_le_bytes());
+        };
+        section(1, 2, (SYMBOLS, bytes), 2);
+        section(2, 3, (NAMES, names.len() as u64), 0);
+        section(3, 1, (0, 0x40), 0);
+        put(SECTIONS + 3 * 64, &1_u32.to_le_bytes());
+        put(SECTIONS + 3 * 64 + 8, &3_u64.to_le_bytes());
+        for (number, (name, kind)) in [(7_u32, 2_u8), (19, 1), (19, 6)].into_iter().enumerate() {
+            let symbol = SYMBOLS + 24 * number;
+            put(symbol, &name.to_le_bytes());
+            put(symbol + 4, &[kind, 0, 3]);
+            put(symbol + 8, &0x1000_u64.to_le_bytes());
+            put(symbol + 16, &16_u64.to_le_bytes());
+        }
         file
+    }
+
+    fn image(path: &Path, file: &[u8]) -> Option<Image> {
+        fs::write(path, file).unwrap();
+        Image::read(path, RULES, Budget::new(Duration::from_secs(100)))
+    }
+
+    /// A user's process must not panic because of a library that it loads.
+    #[test]
+    fn a_damaged_library_is_read_without_a_panic() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("library.so");
+        let whole = image(&path, &file(3 * 24)).unwrap();
+        let counts = [&whole.variables, &whole.thread_locals].map(Vec::len);
+        assert_eq!((counts, whole.functions.len()), ([1, 1], 1));
+        assert_eq!(whole.thread_block, 0x40);
+        gpu_leak_mutations::each_of("image", &[file(3 * 24)], 5_000, 4, |_, input| {
+            let Some(image) = image(&path, input) else {
+                return;
+            };
+            let budget = || Budget::new(Duration::from_secs(100));
+            image.bias(0, 0x5000);
+            image.look_up([1, 0x1001, u64::MAX].into_iter(), budget());
+            image.function(0x1001);
+            image.functions_of_crate("train::CACHE", budget());
+            for variable in image.variables.iter().chain(&image.thread_locals) {
+                assert!(variable.addresses.start <= variable.addresses.end);
+                variable.name();
+            }
+        });
     }
 
     #[test]
     fn a_table_that_is_longer_than_its_file_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("library.so");
-        let read = |bytes| {
-            fs::write(&path, file(bytes)).unwrap();
-            Image::read(&path, RULES, Budget::new(Duration::from_secs(100))).is_some()
-        };
-        assert!(read(0));
-        assert!(!read(1 << 62));
+        assert!(image(&path, &file(0)).is_some());
+        assert!(image(&path, &file(1 << 62)).is_none());
     }
 
     /// A stripped program still has the names of the functions that it exports, such as `dlsym`.
@@ -294,11 +347,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("program");
         let mut program = fs::read("/proc/self/exe").unwrap();
-        let is_stripped = |program: &[u8]| {
-            fs::write(&path, program).unwrap();
-            let image = Image::read(&path, RULES, Budget::new(Duration::from_secs(100)));
-            image.map(|image| image.is_stripped)
-        };
+        let is_stripped = |program: &[u8]| image(&path, program).map(|image| image.is_stripped);
         assert_eq!(is_stripped(&program), Some(false));
         let number = |bytes: &[u8]| {
             let bytes = bytes.iter().rev();
