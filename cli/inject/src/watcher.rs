@@ -71,8 +71,9 @@ fn watch(attached: &'static Attached, every: Option<Duration>) {
 
 /// Whether all other threads have ended. The first thread remains as a zombie.
 fn is_last() -> bool {
-    let first = fs::read_to_string(format!("/proc/self/task/{}/stat", std::process::id()));
+    let first = fs::read(format!("/proc/self/task/{}/stat", std::process::id()));
     let has_ended = first.is_ok_and(|stat| {
+        let stat = String::from_utf8_lossy(&stat);
         let state = stat.rsplit_once(')').map(|(_, state)| state.trim_start());
         state.is_some_and(|state| state.starts_with('Z'))
     });

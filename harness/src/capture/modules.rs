@@ -215,11 +215,15 @@ fn word(text: &str) -> Option<(&str, &str)> {
 
 /// Returns the text to pass to [`mappings`]; empty if it is not available.
 pub(crate) fn read_maps() -> String {
-    let mut maps = String::with_capacity(USUAL);
+    let mut maps = Vec::with_capacity(USUAL);
     // A `Take` does not ask for the size of the file, which the kernel does not know.
-    let read = |file: File| file.take(u64::MAX).read_to_string(&mut maps);
-    uncancelled(|| File::open("/proc/self/maps").and_then(read))
-        .map_or_else(|_| String::new(), |_| maps)
+    let read = |file: File| file.take(u64::MAX).read_to_end(&mut maps);
+    match uncancelled(|| File::open("/proc/self/maps").and_then(read)) {
+        // The name of a file need not be text.
+        Ok(_) => String::from_utf8(maps)
+            .unwrap_or_else(|why| String::from_utf8_lossy(why.as_bytes()).into_owned()),
+        Err(_) => String::new(),
+    }
 }
 
 /// Returns the mappings in a text of this format, in the order of their addresses.
@@ -309,6 +313,33 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
 ";
         let modules = Modules::parse(SMALL);
         assert_eq!(modules.find(0x2010).unwrap().offset(0x2010), 0x1010);
+    }
+
+    /// A program may map any file.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_whose_name_is_not_text_hides_no_module() {
+        use std::os::unix::ffi::OsStrExt;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(std::ffi::OsStr::from_bytes(b"\xff"));
+        std::fs::write(&path, "data").unwrap();
+        assert!(crate::loader::mapped::file(&path).is_some());
+        let here = read_maps as fn() -> _ as usize;
+        assert!(Modules::parse(&read_maps()).find(here).is_some());
+    }
+
+    #[test]
+    fn damaged_mappings_are_read_without_a_panic() {
+        gpu_leak_mutations::each_of("maps", &[MAPS.into()], 5_000, 4, |_, input| {
+            let modules = Modules::parse(&String::from_utf8_lossy(input));
+            for address in [0, 0x1000, 0x2345, 0x8010, usize::MAX] {
+                modules.find(address).map(|module| module.offset(address));
+            }
+            let mut again = Modules::parse(MAPS);
+            again.share(&modules);
+            again.without(&modules);
+        });
     }
 
     #[test]

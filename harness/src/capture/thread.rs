@@ -147,12 +147,17 @@ fn system_name() -> Option<Box<str>> {
     if read_whether_first()? {
         return Some("main".into());
     }
-    let name = std::fs::read_to_string("/proc/thread-self/comm").ok()?;
-    let name = name.trim_end();
+    let name = std::fs::read("/proc/thread-self/comm").ok()?;
+    let name = name.trim_ascii_end();
+    let shown = String::from_utf8_lossy(name);
     match name.len() {
         0 => None,
-        SYSTEM_NAME_LENGTH.. => Some(format!("{name}{CUT}").into()),
-        _ => Some(name.into()),
+        SYSTEM_NAME_LENGTH.. => {
+            // The cut may be inside a character.
+            let whole = shown.trim_end_matches(char::REPLACEMENT_CHARACTER);
+            Some(format!("{whole}{CUT}").into())
+        }
+        _ => Some(shown.into()),
     }
 }
 
@@ -203,6 +208,16 @@ mod tests {
         });
         assert_eq!(thread_name(creates), name);
         assert!(outside_any_check().contains(&name.to_owned()));
+    }
+
+    /// The kernel keeps the first 15 bytes of a name, which may end inside a character.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_name_that_is_cut_off_inside_a_character_is_shown_up_to_it() {
+        let works = on_thread("die_länge", number);
+        assert_eq!(thread_name(works), "die_länge");
+        let works = on_thread("tests::gute_größe", number);
+        assert_eq!(thread_name(works), "tests::gute_gr…");
     }
 
     #[test]

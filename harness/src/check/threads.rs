@@ -17,7 +17,8 @@ fn read(thread: i32, file: &str) -> Option<String> {
     let mut line = [0; 1024];
     let mut file = File::open(format!("{TASKS}/{thread}/{file}")).ok()?;
     let length = file.read(&mut line).ok()?;
-    Some(str::from_utf8(&line[..length]).ok()?.to_owned())
+    // A name may be cut off inside a character.
+    Some(String::from_utf8_lossy(&line[..length]).into_owned())
 }
 
 /// Returns the name of a thread, which may contain anything, and the fields of its status that

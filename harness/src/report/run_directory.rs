@@ -301,8 +301,8 @@ pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
 /// reused.
 fn parent_name() -> String {
     let parent = parent();
-    let stat = fs::read_to_string(format!("/proc/{parent}/stat")).unwrap_or_default();
-    match start_time(&stat) {
+    let stat = fs::read(format!("/proc/{parent}/stat")).unwrap_or_default();
+    match start_time(&String::from_utf8_lossy(&stat)) {
         Some(start) => format!("{parent}-{start}"),
         None => parent.to_string(),
     }

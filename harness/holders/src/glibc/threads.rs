@@ -192,8 +192,11 @@ pub(super) fn name(id: u32) -> String {
     if id == std::process::id() {
         return "main".to_owned();
     }
-    let name = fs::read_to_string(format!("/proc/self/task/{id}/comm"));
-    name.unwrap_or_default().trim_end().to_owned()
+    let name = fs::read(format!("/proc/self/task/{id}/comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(name.trim_ascii_end());
+    // A long name may be cut off inside a character.
+    let whole = name.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    whole.to_owned()
 }
 
 /// Reads a file of the kernel that has one short line.

@@ -74,8 +74,8 @@ fn is_left_behind(_: u32) -> bool {
 #[cfg(target_os = "linux")]
 fn is_alive(process: u32) -> bool {
     // A process that has ended remains a zombie until its parent waits for it.
-    let state = std::fs::read_to_string(format!("/proc/{process}/stat"));
-    state.is_ok_and(|state| !state.contains(") Z "))
+    let state = std::fs::read(format!("/proc/{process}/stat"));
+    state.is_ok_and(|state| !String::from_utf8_lossy(&state).contains(") Z "))
 }
 
 #[cfg(test)]
@@ -95,7 +95,11 @@ mod tests {
         use std::process::{Command, Stdio};
 
         assert!(super::is_alive(std::process::id()));
-        let mut command = Command::new("cat");
+        // The kernel cuts the name of the process off inside a character.
+        let directory = tempfile::tempdir().expect("a directory");
+        let program = directory.path().join("tests_of_my_größe");
+        std::os::unix::fs::symlink("/bin/cat", &program).expect("a link");
+        let mut command = Command::new(program);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("a process");
         assert!(super::is_alive(child.id()));
         // The child ends when its input is closed.
