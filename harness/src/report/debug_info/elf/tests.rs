@@ -49,21 +49,26 @@ extern "C" fn back() {
 fn compiled(options: &[&str], commands: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("form.rs"), SOURCE).unwrap();
-    let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
-    let compile = format!(
-        "'{compiler}' --edition 2024 --crate-type cdylib {} form.rs",
-        options.join(" ")
-    );
-    for command in [&*compile].iter().chain(commands) {
-        let shell = Command::new("sh")
-            .args(["-c", command])
-            .current_dir(directory.path())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&shell.stderr);
-        assert!(shell.status.success(), "{command}: {said}");
+    compile(directory.path(), "form", &options.join(" "));
+    for command in commands {
+        shell(directory.path(), command);
     }
     directory
+}
+
+/// Compiles `name.rs` in `directory` to the library `libname.so`.
+fn compile(directory: &Path, name: &str, options: &str) {
+    let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let compile = format!("'{compiler}' --edition 2024 --crate-type cdylib {options} {name}.rs");
+    shell(directory, &compile);
+}
+
+fn shell(directory: &Path, command: &str) {
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", command]).current_dir(directory);
+    let output = shell.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {said}");
 }
 
 /// Returns the symbols of the library's frames in a backtrace that passes through it.
@@ -190,4 +195,73 @@ fn a_file_that_is_not_a_library_has_no_symbols() {
         let image = super::Image::open(&file);
         assert!(image.is_none_or(|it| it.at(0x1000).is_empty()), "{length}");
     }
+}
+
+/// A small library, which needs no other: its debug information has a few kilobytes.
+const SMALL: &str = "#![no_std]
+#[panic_handler]
+fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+#[inline(always)]
+fn inlined(back: extern \"C\" fn()) {
+    back();
+}
+#[unsafe(no_mangle)]
+pub extern \"C\" fn enter(back: extern \"C\" fn()) {
+    inlined(back);
+    inlined(back);
+}
+";
+
+/// A user's process must not panic because of a library that it loads, or wait long for it.
+#[test]
+fn damaged_debug_information_is_read_without_a_panic() {
+    let small = |options: &str, file: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("small.rs"), SMALL).unwrap();
+        let options = format!("-Cpanic=abort -Clink-arg=-nostdlib {options}");
+        compile(directory.path(), "small", &options);
+        std::fs::read(directory.path().join(file)).unwrap()
+    };
+    let library = |options: &str| small(options, "libsmall.so");
+    let compressed = "-Cdebuginfo=2 -Clink-arg=-Wl,--compress-debug-sections=zlib";
+    let packed = "-Cdebuginfo=2 -Csplit-debuginfo=packed";
+    let forms = ["-Cdebuginfo=2", compressed, "-Cdebuginfo=0"].map(library);
+    let directory = tempfile::tempdir().unwrap();
+    let look_up = |at: &Path| {
+        let maps = format!("1000-5000 r-xp 00000000 08:01 11 {}\n", at.display());
+        let (modules, mut info) = (Modules::parse(&maps), DebugInfo::default());
+        let addresses = (0x1000..0x4000).step_by(16);
+        let found = addresses.flat_map(|at| info.at(at, modules.find(at).map(|it| &**it)));
+        found.collect::<Vec<_>>()
+    };
+    let mut number = 0;
+    // A file stays mapped, so it must not be written again.
+    let mut file = || {
+        number += 1;
+        directory.path().join(format!("{number}.so"))
+    };
+    gpu_leak_mutations::each_of("elf", &forms, 1_000, 4, |seed, input| {
+        let path = file();
+        std::fs::write(&path, input).unwrap();
+        let found = look_up(&path);
+        assert!(seed != input || names(&found).contains(&"enter"));
+        std::fs::remove_file(&path).unwrap();
+    });
+    let (whole, package) = (file(), small(packed, "libsmall.so.dwp"));
+    std::fs::write(&whole, library(packed)).unwrap();
+    gpu_leak_mutations::each_of("dwp", &[package], 500, 4, |seed, input| {
+        let path = file();
+        std::fs::copy(&whole, &path).unwrap();
+        let package = super::separate::package(&path);
+        std::fs::write(&package, input).unwrap();
+        let found = look_up(&path);
+        assert!(
+            seed != input || lines(&found).contains(&(false, Some(8))),
+            "{found:?}"
+        );
+        std::fs::remove_file(&package).unwrap();
+        std::fs::remove_file(&path).unwrap();
+    });
 }
