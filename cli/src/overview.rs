@@ -133,8 +133,9 @@ impl<'run> Overview<'run> {
     /// Whether anything fails. A finding does not count if the policy of its test only warns about
     /// it.
     pub(crate) fn has_findings(&self) -> bool {
+        let fails = |it: &Report| outcome(it) == Outcome::Fail && !it.status.is_unmeasured();
         !self.aborted.is_empty()
-            || !self.unexpected.is_empty()
+            || self.run.reports().any(fails)
             || self
                 .groups
                 .iter()
@@ -312,8 +313,7 @@ fn live_at_peaks(run: &Run) -> Vec<(&str, &LivePeak)> {
     highest.into_values().collect()
 }
 
-/// Returns the effect of a check on its test. If the file does not contain it, the default policy
-/// decides.
+/// Returns the effect of a check on its test. If it has none, the default policy decides.
 pub(crate) fn outcome(report: &Report) -> Outcome {
     let by_default = || report.status.default_outcome();
     report.outcome.unwrap_or_else(by_default)

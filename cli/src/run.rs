@@ -260,10 +260,12 @@ impl Run {
                 tests(&file.lost)
             ));
         }
-        if file.unreadable > 0 {
+        if let Some(first) = file.first_unreadable {
             self.problems.push(format!(
-                "cannot read {} of {shown}, so tests that did end may be listed as aborted. A \
-                 newer release may have written the file: update cargo-gpu-leak",
+                "cannot read {} of {shown}, beginning with line {first}, so tests that did end may \
+                 be listed as aborted: run the tests again if the file is damaged, pass the \
+                 files one by one if it was made from several, and update cargo-gpu-leak if a newer \
+                 release has written it",
                 gpu_leak_check::units::quantity(file.unreadable as u64, "line"),
             ));
         }

@@ -60,7 +60,12 @@ pub(crate) fn replay(
             torn = true;
             break;
         };
-        let value: Value = serde_json::from_slice(line).map_err(|e| error(e.to_string()))?;
+        let value: Value = serde_json::from_slice(line).map_err(|why| {
+            let why = why.to_string().replace(" at line 1 column", " at column");
+            error(format!(
+                "{why}: the file is damaged, so record the program again"
+            ))
+        })?;
         let line = read(value).map_err(error)?;
         match (line, &header) {
             (Line::Header(first), None) => header = Some(first),

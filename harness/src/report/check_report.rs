@@ -34,8 +34,9 @@ pub struct Report {
     /// check could be judged.
     pub status: CheckStatus,
     /// The outcome of the test under the run's policy. None for a [`Scope`](crate::Scope), which
-    /// has no outcome, and in files that were written before this field existed.
-    #[serde(default)]
+    /// has no outcome.
+    // Without it, a failure could be taken for a success, so a report that lacks it is damaged.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub outcome: Option<Outcome>,
     /// The nested check whose failure ended the test. The status is that of the nested check, unless
     /// the test has a failing finding of its own.

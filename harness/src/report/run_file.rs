@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use serde::de::Error;
 use serde::{Deserialize, Serialize};
 
 use super::check_report::Report;
@@ -302,6 +303,8 @@ pub struct RunFile {
     pub lost_why: Option<String>,
     /// The number of other lines that could not be read.
     pub unreadable: usize,
+    /// The number of the first of these lines, counted from 1.
+    pub first_unreadable: Option<usize>,
 }
 
 /// The largest number of bytes in a line of a run file. A reader holds one line at a time, whatever
@@ -350,9 +353,17 @@ pub fn read(path: &Path) -> io::Result<RunFile> {
 pub(super) fn parse(mut from: impl BufRead) -> io::Result<RunFile> {
     let mut file = RunFile::default();
     let mut line = Vec::new();
-    while read_line(&mut from, &mut line)? {
+    for number in 1.. {
+        if !read_line(&mut from, &mut line)? {
+            break;
+        }
         match line.strip_suffix(b"\n") {
-            Some(line) => file.unreadable += usize::from(file.add(line).is_err()),
+            Some(line) => {
+                if file.add(line).is_err() {
+                    file.unreadable += 1;
+                    file.first_unreadable.get_or_insert(number);
+                }
+            }
             None => {
                 file.torn = true;
                 file.end_of_torn(&line);
@@ -391,7 +402,7 @@ impl RunFile {
 
         let Tag { record } = serde_json::from_slice(line)?;
         match &*record {
-            "header" => self.header = Some(serde_json::from_slice(line)?),
+            "header" if self.header.is_none() => self.header = Some(serde_json::from_slice(line)?),
             "began" => self.aborted.push(serde_json::from_slice(line)?),
             "verdict" => {
                 let report: Report = serde_json::from_slice(line)?;
@@ -414,8 +425,14 @@ impl RunFile {
                 self.lost.append(&mut self.aborted);
                 self.lost_why = Some(lost.why);
             }
-            // This is a record of a later release.
-            _ => {}
+            _ => {
+                // A later release may have added a record. Otherwise the line is damaged, or belongs
+                // to another file that was appended to this one.
+                let version = self.header.as_ref().map(|header| &*header.version);
+                if record == "header" || version == Some(env!("CARGO_PKG_VERSION")) {
+                    return Err(serde_json::Error::custom("no such record"));
+                }
+            }
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::report::check_report::{CheckStatus, Report};
 fn header() -> Header {
     Header {
         schema: SCHEMA,
-        version: "0.1.0".to_owned(),
+        version: "9.0.0".to_owned(),
         run: "1-2".to_owned(),
         pid: 7,
         executable: "/w/target/debug/deps/train".to_owned(),
@@ -185,6 +185,42 @@ not json
     let file = parse(later);
     assert_eq!(file.aborted, [began("a")]);
     assert_eq!(file.unreadable, 1);
+}
+
+#[test]
+fn a_record_that_its_own_release_does_not_know_is_damaged() {
+    let mut bytes = written(&[
+        Record::Header(Box::new(header())),
+        Record::Began(began("a")),
+    ]);
+    bytes.extend(b"{\"record\":\"interlude\"}\n");
+    let file = parse(&bytes);
+    assert_eq!((file.unreadable, file.first_unreadable), (0, None));
+    let same = format!("\"version\":\"{}\"", env!("CARGO_PKG_VERSION"));
+    let text = String::from_utf8(bytes).unwrap();
+    let file = parse(text.replace("\"version\":\"9.0.0\"", &same).as_bytes());
+    assert_eq!((file.unreadable, file.first_unreadable), (1, Some(3)));
+}
+
+#[test]
+fn a_second_file_in_a_file_is_not_read_as_a_part_of_the_first() {
+    let one = written(&[
+        Record::Header(Box::new(header())),
+        Record::Verdict(&report("a")),
+    ]);
+    let file = parse(&one.repeat(2));
+    assert_eq!((file.reports.len(), file.unreadable), (2, 1));
+    assert_eq!(file.first_unreadable, Some(3));
+}
+
+#[test]
+fn a_verdict_without_its_outcome_is_damaged() {
+    let line = written(&[Record::Verdict(&report("a"))]);
+    let text = String::from_utf8(line).unwrap();
+    assert_eq!(parse(text.as_bytes()).reports, [report("a")]);
+    let damaged = text.replace("\"outcome\":null,", "");
+    assert_ne!(text, damaged);
+    assert_eq!(parse(damaged.as_bytes()).unreadable, 1);
 }
 
 #[test]
