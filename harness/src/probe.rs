@@ -62,7 +62,7 @@ use crate::ledger::Place;
 pub trait Probe: Sync {
     /// Returns the name of the allocator. If the allocator has a
     /// [`Source`](crate::observe::Source), the source must have the same name. The figures of
-    /// several probes with one name, such as those of an allocator's pools, are added.
+    /// several probes with the same name, such as those of an allocator's pools, are added.
     ///
     /// Some caching allocators are known by name: `cubecl`, `c10`, `cupy`, `rmm`, `cub`, `bfc`,
     /// `onnxruntime`, `ggml`. A check in which one of them keeps memory is inconclusive unless that

@@ -1,4 +1,4 @@
-//! Reproducible random numbers, for tests that do not use proptest, and programs of random steps.
+//! Reproducible random numbers for tests that do not use proptest, and random programs.
 
 use std::env::var;
 use std::sync::atomic::{AtomicU64, Ordering};

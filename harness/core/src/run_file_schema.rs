@@ -38,7 +38,7 @@ texts! {
         "type": "string",
     }
     PoolName: {
-        "description": "A pool of the driver: the graph pool, a device's default pool, or another pool with its handle.",
+        "description": "A pool of the driver: the graph pool, a device's default pool (`pool 0`), or another pool by its handle.",
         "type": "string",
         "pattern": "^(graph pool|pool 0|pool 0x[0-9a-f]+)$",
     }

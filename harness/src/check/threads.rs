@@ -36,7 +36,7 @@ fn status(thread: i32) -> Option<(String, String)> {
 #[derive(Debug)]
 struct TaskDirectory {
     open: File,
-    /// The numbers of the file system and of the directory in it.
+    /// Its device and inode numbers.
     identity: (u64, u64),
 }
 

@@ -24,7 +24,7 @@ pub const SESSION: &str = "GPU_LEAK_SESSION";
 const NEXTEST_RUN: &str = "NEXTEST_RUN_ID";
 /// The extension of a snapshot's file while it is being written.
 pub(super) const UNFINISHED: &str = "unfinished";
-/// The largest length of a name in bytes. File systems allow 255 bytes.
+/// The maximum length of a name in bytes. File systems allow 255 bytes.
 const LONGEST_NAME: usize = 100;
 /// How many bytes of a run file are read for its header.
 const LONGEST_HEADER: u64 = 1 << 16;

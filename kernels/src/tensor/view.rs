@@ -34,7 +34,7 @@ impl Tensor {
             return Err(Error::Argument {
                 operation: "narrow",
                 detail: format!(
-                    "range {range:?} does not lie in dimension {dim} of shape {:?}",
+                    "range {range:?} is invalid for dimension {dim} of shape {:?}",
                     self.shape()
                 ),
             });
