@@ -17,7 +17,7 @@ use crate::sync::{Mutex, locked};
 
 static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
-/// The number of the process in which the handlers were installed; 0 before that.
+/// The ID of the process in which the handlers were installed; 0 before that.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 /// See [`before_exit`].
@@ -33,8 +33,8 @@ pub(crate) fn at_exit(handler: fn()) {
     install();
 }
 
-/// Registers the only `handler` that is called when the process begins to exit, as long as the
-/// loader may still be asked for libraries. Later it would initialise finalised libraries again.
+/// Registers the only `handler` that is called when the process begins to exit, while the loader
+/// may still be asked for libraries. Asked later, it would initialise finalised libraries again.
 pub(crate) fn before_exit(handler: fn()) {
     // An error means that the handler is already registered.
     let _ = BEFORE_EXIT.set(handler);
@@ -72,7 +72,7 @@ pub(crate) fn may_call_driver() -> bool {
 
 /// Whether the harness's data may be read at process exit. It may not be read in a forked child,
 /// because threads that do not exist there may hold locks. `_Fork` and `clone` run no fork handler,
-/// so their children are recognised by the number of the process. Nor may it be read if a signal
+/// so their children are recognised by the process ID. Nor may it be read if a signal
 /// handler calls `exit` in the middle of the harness's own work, because this thread may then hold
 /// locks.
 pub(crate) fn may_report() -> bool {

@@ -166,7 +166,7 @@ fn warms_up_expensively() {
     borrow(10);
 }
 
-/// The allocations of nested checks count for the test.
+/// The allocations of nested checks count towards the budget of the test.
 #[test]
 fn a_nested_check_spends_the_outer_one_s_budget() {
     let checked = run("budgets::calls_a_check_that_takes_much");

@@ -11,7 +11,7 @@ use crate::exit;
 /// The directory in which the kernel lists the threads of this process.
 const TASKS: &str = "/proc/self/task";
 
-/// Reads one of the kernel's files about a thread, which has one line.
+/// Reads one of the kernel's one-line files about a thread.
 fn read(thread: i32, file: &str) -> Option<String> {
     // The kernel returns the line with the first read.
     let mut line = [0; 1024];

@@ -12,7 +12,7 @@ pub(crate) use gpu_leak_interpose::object_changes as changes;
 use gpu_leak_interpose::segments;
 use gpu_leak_interpose::{object_name, real_symbol, symbol_of, visit_objects, while_open};
 
-/// These flags bind all symbols immediately, keep them private, and never unload the library.
+/// Flags that bind all symbols immediately, keep them private, and keep the library loaded.
 const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 
 /// Opens a library, or returns the loader's error message. With `if_loaded`, succeeds only if the

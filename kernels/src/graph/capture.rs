@@ -64,7 +64,7 @@ impl CaptureSession {
         if device.allocator().policy() == Policy::Direct {
             return refuse(
                 "work on a device without a cache",
-                "its graph needs memory of its own; make the device with `Policy::Caching`",
+                "its graph needs memory of its own; create the device with `Policy::Caching`",
             );
         }
         let recording = match device.backend() {

@@ -1,5 +1,5 @@
-//! What only the further runs of nested checks leave, which does not count for the sessions around
-//! them: a program runs a body once.
+//! What only the further runs of nested checks leave, which does not count against the sessions
+//! around them: a program runs a body once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -122,7 +122,7 @@ pub(crate) struct Group {
     pub(crate) line: Option<(Arc<str>, u32)>,
     /// The threads that allocated the leaked resources.
     pub(crate) threads: BTreeSet<ThreadNumber>,
-    /// A thread outside any scope that allocated some of the resources.
+    /// A thread that allocated some of the resources outside any scope.
     pub(crate) foreign_thread: Option<ThreadNumber>,
     /// The backtraces that belong to this call site.
     pub(crate) stacks: BTreeSet<StackId>,

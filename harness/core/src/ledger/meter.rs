@@ -71,7 +71,7 @@ impl Meters {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// From now on, the usage of `inner`, which has not allocated yet, also counts for `outer`.
+    /// From now on, the usage of `inner`, which has not allocated yet, also counts towards `outer`.
     pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
         if self.running.load(Ordering::Relaxed) == 0 {
             return;
@@ -85,7 +85,7 @@ impl Meters {
         }
     }
 
-    /// From now on, the live `record` of a scope that is not metered for `outer` also counts for
+    /// From now on, the live `record` of a scope that is not metered for `outer` also counts towards
     /// `outer`, and so does what its scope allocates. The record does not count as an allocation.
     pub fn adopt(&self, record: &Record, outer: ScopeId) {
         let _quiet = quiet();
@@ -103,7 +103,7 @@ impl Meters {
         }
     }
 
-    /// Ends a scope's meter, if it has one. Resources that the scope leaves still count for its
+    /// Ends a scope's meter, if it has one. Resources that the scope leaves still count towards its
     /// ancestors until they are freed.
     pub fn end(&self, scope: ScopeId) -> Vec<MeterReading> {
         let _quiet = quiet();

@@ -46,7 +46,7 @@ fn a_joined_thread_cannot_act() {
 
 #[test]
 fn a_thread_with_the_name_of_a_drivers_thread_cannot_act() {
-    // The kernel cuts the last name off inside a character.
+    // The kernel truncates the last name inside a character.
     for (name, expected) in [
         ("cuda-EvtHandlr", false),
         (") S (cuda", true),

@@ -95,7 +95,7 @@ mod tests {
         use std::process::{Command, Stdio};
 
         assert!(super::is_alive(std::process::id()));
-        // The kernel cuts the name of the process off inside a character.
+        // The kernel truncates the name of the process inside a character.
         let directory = tempfile::tempdir().expect("a directory");
         let program = directory.path().join("tests_of_my_größe");
         std::os::unix::fs::symlink("/bin/cat", &program).expect("a link");

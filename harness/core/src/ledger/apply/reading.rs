@@ -41,8 +41,8 @@ impl Ledger {
     }
 
     /// Like [`Self::open_scope`], but for a child of the open scope `outer`. Resources that existed
-    /// before `outer` count as existing before the child. The child's usage also counts for the
-    /// meter of `outer`.
+    /// before `outer` count as existing before the child. The child's usage also counts towards
+    /// the meter of `outer`.
     pub fn open_part(&self, scope: ScopeId, outer: ScopeId) {
         let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
         self.open_scope_since(scope, since);

@@ -339,8 +339,8 @@ fn memory_of_a_launch_has_no_stream_and_the_launching_scope() {
     world.launch(exec(3));
     let of_graphs = world.0.select(|record| record.made.kind == Kind::Graph);
     assert_eq!(of_graphs.iter().map(|it| it.made.stream).max(), Some(0));
-    // If a later scope launches a graph that frees memory, the free counts for that scope, unless
-    // the launch failed.
+    // If a later scope launches a graph that frees memory, the free is counted in that scope,
+    // unless the launch failed.
     for (error, count) in [(FAILED, 0), (0, 1)] {
         let later = ScopeId(7);
         world.0.open_scope(later);
