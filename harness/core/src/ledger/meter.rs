@@ -85,7 +85,7 @@ impl Meters {
         }
     }
 
-    /// From now on, the live `record` of a scope that is not metered for `outer` also counts towards
+    /// From now on, the live `record` of a scope not metered for `outer` also counts towards
     /// `outer`, and so does what its scope allocates. The record does not count as an allocation.
     pub fn adopt(&self, record: &Record, outer: ScopeId) {
         let _quiet = quiet();
