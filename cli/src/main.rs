@@ -10,7 +10,7 @@
 //!
 //! # Floors
 //!
-//! Each floor imports only from floors below it; `tests/structure.rs` checks this.
+//! Each floor imports only from floors below it; `tests/structure` checks this.
 //!
 //! ```text
 //! 11 main                        the entry point

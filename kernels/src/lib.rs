@@ -36,7 +36,7 @@
 //! # Floors
 //!
 //! Modules have PyTorch's names where PyTorch has the same concept, so that its documentation
-//! helps. Each floor imports only from floors below it; `tests/structure.rs` checks this.
+//! helps. Each floor imports only from floors below it; `tests/structure` checks this.
 //!
 //! ```text
 //! 16 lib planted programs        planted leaks; whole programs with the known bytes of each step; a training

@@ -9,7 +9,7 @@
 //!
 //! # Floors
 //!
-//! Each floor imports only from floors below it; `tests/structure.rs` checks this.
+//! Each floor imports only from floors below it; `tests/structure` checks this.
 //!
 //! ```text
 //! 5 lib judge                    the input of a session → the result of its check; the rules, and what each

@@ -6,7 +6,7 @@
 //!
 //! # Floors
 //!
-//! Each floor imports only from floors below it, which `tests/structure.rs` verifies.
+//! Each floor imports only from floors below it, which `tests/structure` verifies.
 //!
 //! ```text
 //! 5 annotated block              entry points: what is annotated (a test, every test of a program, a program's

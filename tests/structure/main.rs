@@ -8,7 +8,6 @@
 //! - The address of the repository is that in Cargo.toml everywhere.
 //! - Separate workspaces agree with this one.
 
-#[path = "structure/separate.rs"]
 mod separate;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 const COLUMN: usize = 31;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn read(path: &str) -> String {
