@@ -1,6 +1,5 @@
 //! Text that the command prints, and how it is laid out.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
@@ -15,15 +14,18 @@ pub(crate) const WIDTH: usize = 100;
 const MIN_WIDTH: usize = 40;
 
 /// Prints lines to standard error. They may contain names of files and tests, so control characters
-/// are escaped, and lines that GitHub's log would interpret as workflow commands are marked.
+/// are escaped, and workflow commands are [`marked`].
 pub(crate) fn say(lines: impl Display) {
     for line in lines.to_string().split('\n') {
-        let start = line.trim_start();
-        let is_command = start.starts_with("::") || start.starts_with("##[");
-        let mark = if is_command { "| " } else { "" };
         // An error means that standard error is closed, so there is nowhere to report it.
-        let _ = writeln!(io::stderr(), "{mark}{}", escape::sentence(line));
+        let _ = writeln!(io::stderr(), "{}", marked(&escape::sentence(line)));
     }
+}
+
+/// Marks a line that GitHub's log would interpret as a workflow command.
+pub(crate) fn marked(line: &str) -> String {
+    let is_command = line.trim_start().starts_with("::");
+    format!("{}{line}", if is_command { "| " } else { "" })
 }
 
 /// Prints to standard output.
@@ -80,6 +82,7 @@ impl Stream {
 
 /// Wraps `text` to `width` columns: the first line is indented by `first` columns, the others by
 /// `rest`. A longer word, such as a path, stays whole, so that it can be copied and opened.
+/// Workflow commands are [`marked`].
 pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
     let (first, rest) = (" ".repeat(first), " ".repeat(rest));
     let options = Options::new(width)
@@ -89,7 +92,7 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Ve
         .word_separator(WordSeparator::AsciiSpace)
         .word_splitter(WordSplitter::NoHyphenation);
     let lines = textwrap::wrap(text, options);
-    lines.into_iter().map(Cow::into_owned).collect()
+    lines.iter().map(|line| marked(line)).collect()
 }
 
 /// Returns, for example, `train::a, train::b and 3 more tests`. At most `most` of `tests` are

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use gpu_leak_check::report::check_report::{Finding, Frame};
 use gpu_leak_check::report::escape;
 
+use crate::output::marked;
 use crate::run::Run;
 
 pub(super) fn render(run: &Run) -> String {
@@ -27,7 +28,7 @@ pub(super) fn render(run: &Run) -> String {
         let bytes = bytes.min(room);
         room -= bytes;
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "{stack} {bytes}");
+        let _ = writeln!(out, "{} {bytes}", marked(&stack));
     }
     out
 }

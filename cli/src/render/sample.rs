@@ -180,9 +180,10 @@ fn device(peak: u64) -> DeviceTable {
     }
 }
 
-/// Contains markup, the end of an XML section, terminal commands and a change of text direction.
-pub(crate) const HOSTILE: &str =
-    "<script>alert(1)</script>]]>\x1b[2J\u{202e}|`%\n::error::x;=1,\"\0";
+/// Contains commands of CI systems, markup, the end of an XML section, terminal commands and a change
+/// of text direction.
+pub(crate) const HOSTILE: &str = "::error::x ##[error]x ##vso[x]x ##teamcity[x]\
+    <script>alert(1)</script>]]>\x1b[2J\u{202e}|`%\n::error::x;=1,\"\0";
 
 /// Creates a run in which everything that a program can name is [`HOSTILE`] or very long.
 pub(crate) fn hostile() -> Run {
@@ -210,6 +211,14 @@ pub(crate) fn hostile() -> Run {
         test: HOSTILE.to_owned(),
         file: HOSTILE.to_owned(),
         line: 1,
+    });
+    run.processes[0].file.late.push(Late {
+        test: HOSTILE.to_owned(),
+        file: HOSTILE.to_owned(),
+        line: 1,
+        count: 1,
+        bytes: MIB,
+        late_ms: 40,
     });
     run.problems.push(HOSTILE.to_owned());
     run

@@ -1,4 +1,5 @@
-//! Makes names from outside safe to print. Control sequences in them are shown and never executed.
+//! Makes names from outside safe to print. Control sequences, and commands to CI systems such as
+//! `##[error]`, are shown and never executed.
 
 use std::fmt::Write;
 
@@ -55,7 +56,8 @@ pub fn spelled_out(text: &str) -> String {
         let _ = write!(shown, "{}", character.escape_unicode());
         rest = &rest[at + character.len_utf8()..];
     }
-    shown + rest
+    // GitHub, Azure and TeamCity look for `##[`, `##vso[` and `##teamcity[` anywhere in a line.
+    (shown + rest).replace("##", "#\\u{23}")
 }
 
 /// Whether a terminal would act on `character` instead of showing it.
@@ -88,6 +90,7 @@ mod tests {
         assert_eq!(name("a\x1b[31mred"), "a\\u{1b}[31mred");
         assert_eq!(name("one\ntwo\r"), "one\\u{a}two\\u{d}");
         assert_eq!(name("c1 \u{9b}31m"), "c1 \\u{9b}31m");
+        assert_eq!(name("###[error]"), "#\\u{23}#[error]");
     }
 
     #[test]
