@@ -6,7 +6,7 @@ use std::fs;
 use clap::ValueEnum;
 
 use crate::overview::Overview;
-use crate::render::{Format, Rendering, render};
+use crate::render::{Format, Settings, render};
 use crate::run::Run;
 
 /// Renders a run file in every format.
@@ -17,7 +17,7 @@ pub(crate) fn renderers(input: &[u8]) {
     fs::write(&file, input).expect("a run file");
     let run = Run::read(&[file]).unwrap_or_else(|why| panic!("{}", why.message));
     let shown = |format, run: &Run| {
-        let how = Rendering {
+        let how = Settings {
             width: 80,
             root: "/nowhere".into(),
             checkout: None,

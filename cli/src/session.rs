@@ -16,7 +16,7 @@ use crate::launch;
 use crate::output::{Stream, WIDTH, say};
 use crate::overview::Overview;
 use crate::progress;
-use crate::render::{self, Format, Rendering};
+use crate::render::{self, Format, Settings};
 use crate::run::Run;
 use crate::workspace;
 
@@ -214,7 +214,7 @@ pub(crate) fn write_report(format: Format, file: &Path, overview: &Overview<'_>)
 fn rendered(format: Format, width: usize, overview: &Overview<'_>) -> ExitResult<Vec<u8>> {
     // Either may be named through a link.
     let resolved = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
-    let how = Rendering {
+    let how = Settings {
         width,
         root: resolved(workspace::root()),
         checkout: env::var_os("GITHUB_WORKSPACE").map(|it| resolved(it.into())),

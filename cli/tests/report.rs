@@ -416,15 +416,21 @@ fn no_format_hides_that_the_results_are_incomplete() {
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     let text = fs::read_to_string(file_of(&run)).expect("the file");
     fs::write(file_of(&run), &text[..text.len() - 9]).expect("the file");
-    for format in ["junit", "github", "csv", "folded", "flamegraph", "html"] {
-        let words = ["report", "--format", format].map(OsStr::new);
-        let reported = gpu_leak(words.into_iter().chain([run.as_os_str()]));
+    let help = gpu_leak(["report", "--format", "unknown"]).stderr;
+    let (_, formats) = help.split_once("[possible values: ").expect("a list");
+    let (formats, _) = formats.split_once(']').expect("its end");
+    let out = base.path().join("report");
+    for format in formats.split(", ") {
+        let words = ["report", "--format", format, "--out"].map(OsStr::new);
+        let paths = [out.as_os_str(), run.as_os_str()];
+        let reported = gpu_leak(words.into_iter().chain(paths));
         assert_eq!(reported.code, Some(3), "{reported:?}");
         assert!(reported.stderr.contains("is cut off"), "{reported:?}");
-        let stdout = &reported.stdout;
+        let text = fs::read(&out).expect("a report");
+        let text = String::from_utf8_lossy(&text);
         match format {
-            "junit" => assert!(stdout.contains("type=\"incomplete\""), "{stdout}"),
-            "github" => assert!(stdout.contains("::error title="), "{stdout}"),
+            "junit" => assert!(text.contains("type=\"incomplete\""), "{text}"),
+            "github" => assert!(text.contains("::error title="), "{text}"),
             _ => {}
         }
     }

@@ -12,7 +12,7 @@ use gpu_leak_check::report::check_report::Outcome;
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
-use super::{Rendering, kind};
+use super::{Settings, kind};
 use crate::output::test_names;
 use crate::overview::{Group, Overview, outcome};
 use crate::workspace::without_parents;
@@ -22,7 +22,7 @@ const MAX_SHOWN: usize = 10;
 /// The maximum number of tests that are named for a finding.
 const MAX_NAMES: usize = 5;
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> String {
+pub(super) fn render(overview: &Overview<'_>, how: &Settings) -> String {
     let of = |outcome: Outcome| {
         let groups = overview.groups.iter();
         groups.filter(move |group| group.outcome == outcome)
@@ -84,7 +84,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> String {
     out
 }
 
-fn annotation(level: &str, group: &Group<'_>, how: &Rendering) -> String {
+fn annotation(level: &str, group: &Group<'_>, how: &Settings) -> String {
     let finding = &group.finding;
     let properties = finding.shown_frames().and_then(|(frame, _)| {
         let file = frame.file.as_deref()?;
@@ -97,7 +97,7 @@ fn annotation(level: &str, group: &Group<'_>, how: &Rendering) -> String {
 }
 
 /// Returns the properties for a position in a source file.
-fn position(file: &str, line: Option<u32>, column: Option<u32>, how: &Rendering) -> Vec<String> {
+fn position(file: &str, line: Option<u32>, column: Option<u32>, how: &Settings) -> Vec<String> {
     let mut properties = vec![format!("file={}", path(file, how))];
     properties.extend(line.map(|line| format!("line={line}")));
     properties.extend(column.map(|column| format!("col={column}")));
@@ -105,7 +105,7 @@ fn position(file: &str, line: Option<u32>, column: Option<u32>, how: &Rendering)
 }
 
 /// Returns the path of a source file, as a property, relative to the repository if the file is in it.
-fn path(file: &str, how: &Rendering) -> String {
+fn path(file: &str, how: &Settings) -> String {
     let absolute = without_parents(&how.root.join(file));
     let checkout = how.checkout.as_deref();
     let inside = checkout.and_then(|checkout| absolute.strip_prefix(checkout).ok()?.to_str());

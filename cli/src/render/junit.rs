@@ -11,13 +11,15 @@
 use std::time::Duration;
 
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
+use gpu_leak_check::report::escape::spelled_out;
 use gpu_leak_check::report::run_file::RunFile;
 use gpu_leak_check::report::text;
-use gpu_leak_check::report::{Sources, Style, escape, headline};
+use gpu_leak_check::report::{Sources, Style, headline};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString};
 
-use super::Rendering;
+use super::Settings;
 use crate::exit::{ExitResult, Failure};
+use crate::output::marked;
 use crate::overview::{Overview, outcome};
 use crate::run::Process;
 
@@ -26,14 +28,14 @@ const NAME: &str = "gpu-leak-check";
 /// The message of a check that did not end.
 const ABORTED: &str = "gpu leak check: aborted: the process ended inside the test";
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<String> {
+pub(super) fn render(overview: &Overview<'_>, how: &Settings) -> ExitResult<String> {
     let run = overview.run;
     let mut junit = quick_junit::Report::new(NAME);
     let mut binaries: Vec<&str> = run.processes.iter().map(|it| it.binary.as_str()).collect();
     binaries.sort_unstable();
     binaries.dedup();
     for binary in binaries {
-        let mut suite = TestSuite::new(name(binary));
+        let mut suite = TestSuite::new(spelled_out(binary));
         for (label, text) in run.environment() {
             suite.add_property((label, &*text));
         }
@@ -43,13 +45,13 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Str
         }
         junit.add_test_suite(suite);
     }
-    // Otherwise, a run whose results are lost would look like one without failures.
-    if let Some(first) = run.problems.first() {
+    let problems: Vec<_> = run.problems.iter().map(|it| spelled_out(it)).collect();
+    if let Some(first) = problems.first() {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status
             .set_type("incomplete")
-            .set_message(name(first))
-            .set_description(name(&run.problems.join("\n")));
+            .set_message(first.as_str())
+            .set_description(problems.join("\n"));
         let mut suite = TestSuite::new(NAME);
         suite.add_test_case(TestCase::new("the results are complete", status));
         junit.add_test_suite(suite);
@@ -61,10 +63,10 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Str
     Ok(text.replacen(&skipped, "", 1))
 }
 
-fn add(suite: &mut TestSuite, process: &Process, earlier: &[Process], how: &Rendering) {
+fn add(suite: &mut TestSuite, process: &Process, earlier: &[Process], how: &Settings) {
     for report in &process.file.reports {
         for (figure, value) in figures(report) {
-            suite.add_property((name(&figure), value.to_string()));
+            suite.add_property((spelled_out(&figure), value.to_string()));
         }
         let mut case = case(report, &process.binary, how);
         case.status.add_reruns(reruns(&report.test, earlier, how));
@@ -76,14 +78,14 @@ fn add(suite: &mut TestSuite, process: &Process, earlier: &[Process], how: &Rend
             .set_type(CheckStatus::Aborted.name())
             .set_message(ABORTED)
             .add_reruns(reruns(&began.test, earlier, how));
-        let mut case = TestCase::new(name(&began.test), status);
-        case.set_classname(name(&process.binary));
+        let mut case = TestCase::new(spelled_out(&began.test), status);
+        case.set_classname(spelled_out(&process.binary));
         suite.add_test_case(case);
     }
 }
 
 /// Returns the earlier attempts at `test` that failed.
-fn reruns(test: &str, earlier: &[Process], how: &Rendering) -> Vec<TestRerun> {
+fn reruns(test: &str, earlier: &[Process], how: &Settings) -> Vec<TestRerun> {
     let mut reruns = Vec::new();
     for RunFile {
         reports, aborted, ..
@@ -117,17 +119,18 @@ fn figures(report: &Report) -> Vec<(String, i128)> {
     figures.collect()
 }
 
-fn description(report: &Report, how: &Rendering) -> XmlString {
+fn description(report: &Report, how: &Settings) -> XmlString {
     let how = text::Rendering {
         style: Style::PLAIN,
         sources: Sources::below(&how.root),
     };
-    XmlString::new(text::to_string(report, &how))
+    let text = text::to_string(report, &how);
+    XmlString::new(text.lines().map(marked).collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns the JUnit element for a case that does not pass: a failure if findings failed the test,
 /// an error if its process ended or it could not be judged.
-fn kind(report: &Report) -> Option<NonSuccessKind> {
+fn non_success(report: &Report) -> Option<NonSuccessKind> {
     match outcome(report) {
         Outcome::Pass | Outcome::Warn => None,
         Outcome::Fail if report.status == CheckStatus::Aborted => Some(NonSuccessKind::Error),
@@ -136,9 +139,9 @@ fn kind(report: &Report) -> Option<NonSuccessKind> {
     }
 }
 
-fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
+fn case(report: &Report, binary: &str, how: &Settings) -> TestCase {
     let is_skipped = report.status.is_unmeasured();
-    let mut status = match kind(report) {
+    let mut status = match non_success(report) {
         Some(kind) => TestCaseStatus::non_success(kind),
         None if is_skipped => TestCaseStatus::skipped(),
         None => TestCaseStatus::success(),
@@ -150,8 +153,8 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
             .set_description(description(report, how));
     }
     let passes = matches!(status, TestCaseStatus::Success { .. });
-    let mut case = TestCase::new(name(&report.test), status);
-    case.set_classname(name(binary));
+    let mut case = TestCase::new(spelled_out(&report.test), status);
+    case.set_classname(spelled_out(binary));
     // The time that the check itself took. The test runner reports the time of the body.
     let overhead = report.overhead_ms / 1000.0;
     case.set_time(Duration::try_from_secs_f64(overhead).unwrap_or_default());
@@ -162,8 +165,8 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
 }
 
 /// Converts the report of an earlier attempt that failed.
-fn rerun(report: &Report, how: &Rendering) -> Option<TestRerun> {
-    let mut rerun = TestRerun::new(kind(report)?);
+fn rerun(report: &Report, how: &Settings) -> Option<TestRerun> {
+    let mut rerun = TestRerun::new(non_success(report)?);
     rerun
         .set_type(report.status.name())
         .set_message(headline(report))
@@ -177,9 +180,4 @@ fn aborted_run() -> TestRerun {
         .set_type(CheckStatus::Aborted.name())
         .set_message(ABORTED);
     rerun
-}
-
-/// Returns a name as text, in which characters that XML cannot represent are escaped, not removed.
-fn name(text: &str) -> String {
-    escape::sentence(text)
 }

@@ -1,9 +1,17 @@
 //! The formats of the report, each in its own file. All of them read the same [`Overview`].
 //!
-//! Run files are untrusted input. `Finding::what`, `Frame::shown` and `report::details` return text
-//! whose control characters are already escaped. The fields themselves are not escaped: a format
-//! passes names of tests, files, functions, layers and libraries, fingerprints, reasons and
-//! problems through `report::escape`, and then applies the escaping of its own syntax.
+//! A format that a CI system reads as the results of tests has an error for `run.problems`.
+//! Otherwise, a run whose results are lost would look like one without failures.
+//!
+//! Run files are untrusted input. `Finding::what`, `Frame::shown`, `report::details`,
+//! `report::headline` and, without colours, `report::text::to_string` return text whose control
+//! characters are already escaped. The fields themselves are not escaped: a format passes names of
+//! tests, files, functions, layers and libraries, fingerprints, reasons and problems through
+//! `report::escape`, and then applies the escaping of its own syntax. People read `escape::name`,
+//! `escape::cell` (in tables) and `escape::sentence` (also for commands and paths), which leave out
+//! the middle of long text. Programs need `escape::spelled_out`, because two names may be equal
+//! after that. A line that begins with such text also passes through `output::marked` or
+//! `output::wrapped`, because the output may be printed to the log of a CI system.
 
 mod csv;
 mod flamegraph;
@@ -53,9 +61,9 @@ impl Format {
     }
 }
 
-/// The inputs of a format in addition to the run.
+/// What a format depends on in addition to the run.
 #[derive(Debug)]
-pub(crate) struct Rendering {
+pub(crate) struct Settings {
     /// The width of text, in columns.
     pub(crate) width: usize,
     /// The directory that source paths are relative to.
@@ -69,7 +77,7 @@ pub(crate) struct Rendering {
 pub(crate) fn render(
     format: Format,
     overview: &Overview<'_>,
-    how: &Rendering,
+    how: &Settings,
 ) -> ExitResult<Vec<u8>> {
     match format {
         Format::Text => Ok(text::render(overview, how).into_bytes()),

@@ -13,7 +13,7 @@ use gpu_leak_check::report::run_file::Began;
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB};
-use super::{Format, Rendering, render};
+use super::{Format, Settings, render};
 use crate::overview::Overview;
 use crate::run::Run;
 
@@ -22,7 +22,7 @@ fn shown(run: &Run, format: Format, width: usize) -> String {
 }
 
 fn rendered(run: &Run, format: Format, width: usize) -> Vec<u8> {
-    let how = Rendering {
+    let how = Settings {
         width,
         root: "/nowhere".into(),
         checkout: None,
@@ -70,7 +70,7 @@ fn the_paths_of_annotations_are_relative_to_the_repository() {
         sample::with(file, &[leak])
     });
     let run = sample::run(reports.to_vec());
-    let how = Rendering {
+    let how = Settings {
         width: 0,
         root: "/repository/crates/train".into(),
         checkout: Some("/repository".into()),
@@ -119,25 +119,25 @@ fn a_program_that_was_aborted_has_no_line_in_github() {
 
 /// Users do not look for a leak in a free function that only calls the API.
 #[test]
-fn all_formats_show_the_line_outside_a_wrapper() {
+fn every_format_shows_the_line_outside_a_wrapper() {
     let mut leak = sample::finding(FindingKind::Leaked, "gpu::allocate", 1, MIB);
     let mut of_api = leak.site.frames[0].clone();
     of_api.function = Some("cuMemAlloc_v2".into());
     leak.site.frames.insert(0, of_api);
     leak.site.user = Some(1);
     let run = sample::run(vec![sample::with("trains", &[leak])]);
-    for (format, line) in [
-        (
-            Format::Text,
-            "at           train::epoch (src/train.rs:61) through gpu::allocate (src/optim.rs:88)",
-        ),
-        (Format::Markdown, "src/train.rs:61"),
-        (Format::Junit, "src/train.rs:61"),
-        (Format::Github, "file=src/train.rs,line=61"),
-        (Format::Csv, ",src/train.rs,61,train::epoch,"),
-        (Format::Html, "src/train.rs:61"),
-    ] {
-        let text = shown(&run, format, 100).replace("&#58;", ":");
+    for format in Format::value_variants() {
+        let line = match format {
+            Format::Text => {
+                "train::epoch (src/train.rs:61) through gpu::allocate (src/optim.rs:88)"
+            }
+            Format::Markdown | Format::Junit | Format::Html => "src/train.rs:61",
+            Format::Github => "file=src/train.rs,line=61",
+            Format::Csv => ",src/train.rs,61,train::epoch,",
+            // These formats show whole stacks.
+            Format::Folded | Format::Flamegraph | Format::Snapshot => continue,
+        };
+        let text = shown(&run, *format, 100).replace("&#58;", ":");
         assert!(text.contains(line), "{format:?}\n{text}");
     }
 }
@@ -328,7 +328,7 @@ fn the_last_attempt_decides_and_a_flaky_test_is_named() {
 }
 
 #[test]
-fn an_expected_leak_that_is_missing_fails_in_every_format() {
+fn an_expected_leak_that_is_missing_fails_in_every_format_of_results() {
     let what = "expected to leave 1 object, but left 0 objects";
     let mut run = sample::run(vec![Report {
         reason: Some(Reason {
@@ -340,19 +340,22 @@ fn an_expected_leak_that_is_missing_fails_in_every_format() {
         ..sample::report("leaks", CheckStatus::Unexpected)
     }]);
     assert!(Overview::of(&run).has_findings());
-    for (format, mark) in [
-        (Format::Text, "1 checked: 1 unexpected (expectation)"),
-        (Format::Markdown, "1 unexpected"),
-        (
-            Format::Github,
-            "::error file=tests/train.rs,line=28,title=gpu leak check%3A unexpected::leaks: expected",
-        ),
-        (Format::Junit, "<failure message="),
-        (Format::Junit, what),
-        (Format::Html, what),
-    ] {
-        let shown = shown(&run, format, 100);
-        assert!(shown.contains(mark), "{format:?}: {shown}");
+    for format in Format::value_variants() {
+        let marks: &[&str] = match format {
+            Format::Text => &["1 checked: 1 unexpected (expectation)"],
+            Format::Markdown => &["1 unexpected"],
+            Format::Github => &[
+                "::error file=tests/train.rs,line=28,title=gpu leak check%3A unexpected::leaks: expected",
+            ],
+            Format::Junit => &["<failure message=", what],
+            Format::Html => &[what],
+            // These formats contain only findings.
+            Format::Csv | Format::Folded | Format::Flamegraph | Format::Snapshot => continue,
+        };
+        let shown = shown(&run, *format, 100);
+        for mark in marks {
+            assert!(shown.contains(mark), "{format:?} lacks {mark:?}: {shown}");
+        }
     }
     // In a run that only confirms an outer check, the finding fails nothing.
     run.processes[0].file.reports[0].outcome = Some(Outcome::Pass);

@@ -4,7 +4,7 @@ use gpu_leak_check::report::check_report::Finding;
 use gpu_leak_check::report::{at_its_line, details, escape, peak_lines};
 use gpu_leak_check::units::{quantity, size};
 
-use super::{Rendering, title};
+use super::{Settings, title};
 use crate::output::{test_names, wrapped};
 use crate::overview::{Group, Overview, Peak};
 
@@ -17,7 +17,7 @@ const MAX_PEAKS: usize = 12;
 /// The width of the column of labels.
 const LABEL: usize = 15;
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> String {
+pub(super) fn render(overview: &Overview<'_>, how: &Settings) -> String {
     let width = how.width;
     let mut lines = Vec::new();
     match overview.summary.text() {

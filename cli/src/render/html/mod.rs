@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use self::checks::Test;
 use self::findings::{FindingEntry, class, entry};
 use self::long_list::{LongList, not_written};
-use super::Rendering;
+use super::Settings;
 use crate::exit::ExitResult;
 use crate::overview::{Overview, Peak};
 
@@ -59,7 +59,7 @@ struct Filter {
     tests: usize,
 }
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<String> {
+pub(super) fn render(overview: &Overview<'_>, how: &Settings) -> ExitResult<String> {
     let run = overview.run;
     // These lines do not contain the names of tests, which are listed below.
     let summary = overview.summary.other_lines();
@@ -141,11 +141,11 @@ mod tests {
     use std::path::PathBuf;
 
     use super::{CheckStatus, Overview};
-    use crate::render::{Rendering, sample};
+    use crate::render::{Settings, sample};
     use crate::run::Run;
 
     fn render(run: &Run, root: impl Into<PathBuf>) -> String {
-        let how = Rendering {
+        let how = Settings {
             width: 80,
             root: root.into(),
             checkout: None,

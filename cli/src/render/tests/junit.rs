@@ -93,6 +93,25 @@ fn an_aborted_test_keeps_its_earlier_attempts() {
     assert!(junit.contains("<rerunFailure "), "{junit}");
 }
 
+/// CI systems identify a test by its name.
+#[test]
+fn long_names_are_distinguished() {
+    let half = "n".repeat(2_000);
+    let names = ["a", "b"].map(|middle| format!("{half}{middle}{half}"));
+    let reports = names.each_ref();
+    let reports = reports.map(|name| sample::report(name, CheckStatus::Clean));
+    let junit = shown(&sample::run(reports.into()), Format::Junit, 0);
+    assert!(names.iter().all(|name| junit.contains(name)), "{junit}");
+}
+
+#[test]
+fn each_problem_of_the_run_is_a_line() {
+    let mut run = sample::mixed();
+    run.problems.push("another problem".to_owned());
+    let junit = shown(&run, Format::Junit, 0);
+    assert!(junit.contains("\nanother problem</error>"), "{junit}");
+}
+
 /// The contents that [Jenkins' schema][1] allows in an element: required attributes, optional
 /// attributes, and child elements.
 ///
