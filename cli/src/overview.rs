@@ -23,7 +23,8 @@ pub(crate) struct Overview<'run> {
     pub(crate) summary: Summary,
     /// The findings: the worst kind first, then the largest.
     pub(crate) groups: Vec<Group<'run>>,
-    /// The checks that did not end, by name.
+    /// The checks that did not end, by name. Some of them also have a report, with the status
+    /// `Aborted`: a format that shows each report takes the others from `run.aborted()` instead.
     pub(crate) aborted: Vec<Began>,
     /// The checks that fail because their tests did not leave what was expected.
     pub(crate) unexpected: Vec<&'run Report>,

@@ -10,7 +10,7 @@ use crate::units::{exact_size, listed, quantity, total};
 /// src/optim.rs:88`.
 ///
 /// The line sums up only the findings that determined the status. To get a line about a single
-/// finding, format that finding.
+/// finding, format that finding. Control characters in names are escaped.
 ///
 /// ```
 /// use gpu_leak_check::{Scope, report::headline};

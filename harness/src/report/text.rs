@@ -17,7 +17,7 @@ const MAX_FINDINGS: usize = 10;
 /// The shortest wait for other checks that is shown, in milliseconds.
 const LONG_WAIT: u64 = 1000;
 
-/// Renders `report` to a string.
+/// Renders `report` to a string. Control characters in names are escaped.
 ///
 /// ```
 /// use gpu_leak_check::Scope;
