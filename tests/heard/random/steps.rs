@@ -299,8 +299,8 @@ impl<'a> Program<'a> {
         }
         let frees = name.starts_with("cuMemFree") || name == "cuMemRelease";
         if self.is_defined && succeeded && frees {
-            // Two drivers give an address out again at different times. Besides, an H200 frees linear
-            // memory of `cuMemFreeAsync` only at the next synchronisation, whatever is there by then.
+            // The two drivers reuse addresses at different times. An H200 frees linear memory of
+            // `cuMemFreeAsync` only at the next synchronisation, and accepts other frees until then.
             self.forget("pointer", freed);
             self.forget("host", freed);
             self.forget("physical", freed);
