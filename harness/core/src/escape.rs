@@ -56,8 +56,12 @@ pub fn spelled_out(text: &str) -> String {
         let _ = write!(shown, "{}", character.escape_unicode());
         rest = &rest[at + character.len_utf8()..];
     }
+    shown += rest;
     // GitHub, Azure and TeamCity look for `##[`, `##vso[` and `##teamcity[` anywhere in a line.
-    (shown + rest).replace("##", "#\\u{23}")
+    match shown.contains("##") {
+        true => shown.replace("##", "#\\u{23}"),
+        false => shown,
+    }
 }
 
 /// Whether a terminal would act on `character` instead of showing it.

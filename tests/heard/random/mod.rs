@@ -41,7 +41,8 @@ use super::{Driver, KINDS, with_driver};
 
 const TEST: &str = "heard::random::after_each_call_the_ledger_has_what_the_driver_has";
 const GPU_TEST: &str = "heard::random::a_gpu_accepts_the_calls_that_the_stand_in_accepts";
-const THREADS_TEST: &str = "heard::random::after_programs_on_several_threads_they_agree";
+const THREADS_TEST: &str =
+    "heard::random::after_programs_on_several_threads_the_ledger_has_what_the_driver_has";
 
 /// Runs these steps of a program, until the ledger and the driver differ.
 fn run(driver: &Driver<'_>, number: u64, steps: &[u64]) {
@@ -57,10 +58,15 @@ fn run(driver: &Driver<'_>, number: u64, steps: &[u64]) {
         // A step makes the same choices, whichever steps were before it.
         program.step(Random(number << 32 | step));
         let differs = driver.difference(&kinds);
-        if let Some(difference) = differs.or_else(|| misplaced(driver, &mut newest)) {
-            eprintln!("\n> {difference}");
-            panic!("after step {step}");
-        }
+        assert_none(differs.or_else(|| misplaced(driver, &mut newest)), step);
+    }
+}
+
+/// Fails after a step or a round if there is a difference, which is printed like a call.
+fn assert_none(difference: Option<String>, after: u64) {
+    if let Some(difference) = difference {
+        eprintln!("\n> {difference}");
+        panic!("after {after}");
     }
 }
 
@@ -133,12 +139,12 @@ fn run_together(driver: &Driver<'_>, number: u64) {
                 });
             }
         });
-        driver.assert_agreed(&format!("round {round}"));
+        assert_none(driver.difference(KINDS), round);
     }
 }
 
 #[test]
-fn after_programs_on_several_threads_they_agree() {
+fn after_programs_on_several_threads_the_ledger_has_what_the_driver_has() {
     let fake = Fake::new().devices(2);
     if Programs::chosen().is_some() {
         let body = with_driver(&fake, |driver| {
@@ -172,7 +178,7 @@ fn trace(number: u64, steps: &[u64]) {
             *bytes += record.made.bytes;
         }
         eprintln!("\n> after step {step}: {live:?}");
-        assert_eq!(misplaced(&driver, &mut newest), None, "after step {step}");
+        assert_none(misplaced(&driver, &mut newest), step);
     }
 }
 

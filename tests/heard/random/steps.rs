@@ -156,8 +156,8 @@ const TABLE: &[(usize, Step)] = &[
     (2, Call("cuStreamEndCapture", &[Any("capturing"), Makes("graph")])),
 ];
 
-/// The calls that are left out where the driver may be a real one, which does not define what they do
-/// with an image, a texture or memory that is none, or with a reference that the program lacks.
+/// The calls that are left out if the driver may be a real one. It does not check their arguments, or
+/// refuses them for reasons that the stand-in does not know.
 const UNDEFINED: &[&str] = &[
     "cuTexObjectCreate",
     "cuMipmappedArrayCreate",

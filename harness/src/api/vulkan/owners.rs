@@ -214,7 +214,9 @@ pub(super) fn groups_listed(instance: u64) {
         };
         list(instance, &raw mut count, ptr::null_mut());
         devices.resize(count as usize, 0);
-        list(instance, &raw mut count, devices.as_mut_ptr());
+        if list(instance, &raw mut count, devices.as_mut_ptr()) < 0 {
+            return;
+        }
     }
     listed(instance, devices.into_iter().take(count as usize));
 }
