@@ -125,7 +125,7 @@ fn run_together(driver: &Driver<'_>, number: u64) {
         driver.make("cuDevicePrimaryCtxRetain", &[device]);
     }
     let library = driver.library.expose_provenance();
-    for round in 0..8 {
+    for round in 0..20 {
         thread::scope(|scope| {
             for thread in 0..4 {
                 scope.spawn(move || {
@@ -133,8 +133,8 @@ fn run_together(driver: &Driver<'_>, number: u64) {
                     let mut program = Program::new(&driver, false, true);
                     program.shares_process = true;
                     program.enter_primary();
-                    for step in 0..60 {
-                        program.step(Random((number << 8 | round << 4 | thread) << 32 | step));
+                    for step in 0..100 {
+                        program.step(Random((number << 16 | round << 8 | thread) << 32 | step));
                     }
                 });
             }
