@@ -188,7 +188,7 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
 /// stream, an event or another object. If an allocator's block begins at the start of its segment,
 /// the call applies to the block. For virtual memory, it applies to the mapping that begins there
 /// and its physical memory, and also to the address range if the range begins there. The call has
-/// no effect for an unknown address, for a number that is the handle of two objects, and for an
+/// no effect for an unknown address, for a value that is the handle of two objects, and for an
 /// address that a [`PlacedSource`] uses at two places.
 ///
 /// ```
@@ -222,10 +222,10 @@ pub struct Source {
     /// Parts of the paths of the allocator's own source files (`my-pool/src/`). A report points at
     /// the first line outside these files, which is in the code that uses the allocator.
     pub own_sources: &'static [&'static str],
-    /// The harness's number for this source, stored so that the source need not be looked up each
-    /// time; 0 until it is assigned.
+    /// The ID that the harness assigned to this source, cached so that the source need not be
+    /// looked up each time; 0 until it is assigned.
     pub number: AtomicU32,
-    /// Whether each place has its own addresses.
+    /// Whether each place has its own address space.
     pub per_place: bool,
 }
 
@@ -260,8 +260,8 @@ impl Source {
     }
 }
 
-/// Like [`Source`], but for an allocator with one address space per device. The same address may be
-/// in use on two devices, so a free names the device.
+/// The counterpart of [`Source`] for an allocator with one address space per device. The same
+/// address may be in use on two devices, so a free has to specify the device.
 ///
 /// ```
 /// use gpu_leak_hooks::{Place, PlacedSource};

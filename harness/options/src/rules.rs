@@ -1,15 +1,15 @@
 //! The rules for options, which hold wherever an option is set: in an attribute, in a table of the
 //! configuration file or on a `Check`.
 
-/// The smallest number of rounds that can show growth. In two rounds, a correct program can grow
-/// twice by chance.
+/// The smallest number of rounds that can show growth. With only two rounds, a correct program can
+/// grow in both of them by chance.
 pub const FEWEST_ROUNDS: u32 = 3;
 
-/// Returns `number`, if a check can run that many rounds.
+/// Returns `number` if a check can run that many rounds.
 ///
 /// # Errors
 ///
-/// Returns a sentence that names the problem and the possible numbers.
+/// Returns a sentence that states the problem and the accepted numbers.
 pub const fn rounds(number: u32) -> Result<u32, &'static str> {
     match number {
         0 => Err("0 rounds check nothing: 1 is an ordinary check, 3 or more look for growth"),
@@ -23,7 +23,7 @@ pub const fn rounds(number: u32) -> Result<u32, &'static str> {
 ///
 /// # Errors
 ///
-/// Returns a sentence that describes the possible names.
+/// Returns a sentence that describes the accepted names.
 pub fn layer(name: &str) -> Result<&str, &'static str> {
     let allocator = name.strip_prefix("allocator:").unwrap_or(name);
     match allocator.trim() {
@@ -34,7 +34,8 @@ pub fn layer(name: &str) -> Result<&str, &'static str> {
     }
 }
 
-/// Whether this reason contains a word. The documentation's examples have `…` in place of a reason.
+/// Whether `text` contains a letter or a digit. The documentation's examples have `…` in place of a
+/// reason, which is therefore not accepted as one.
 pub fn is_reason(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }

@@ -55,7 +55,7 @@ macro_rules! options {
                 max_reserved: size = "max_reserved = \"128 MiB\"",
                 /// The most allocations that the check may make, per device, inclusive.
                 max_allocation_count: number = "max_allocation_count = 100",
-                /// The allocator that these limits apply to; the driver if it is not set.
+                /// The allocator to which the budgets apply; by default, the driver.
                 layer: layer = "layer = \"allocator:NAME\"",
                 /// How many rounds the body runs; the check then fails only for growth in every
                 /// round. 1 is one ordinary run.
@@ -71,8 +71,8 @@ macro_rules! options {
                 parallel: switch = "parallel",
                 /// Whether the test runs in its own process.
                 isolate: switch = "isolate",
-                /// Whether the test needs a GPU. Without one, `without_gpu = "skip"` skips only
-                /// tests that do.
+                /// Whether the test needs a GPU. If there is none, `without_gpu = "skip"` skips
+                /// only tests that need one.
                 needs_gpu: flag = "needs_gpu = false",
             }
             policy {

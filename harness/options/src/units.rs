@@ -1,6 +1,6 @@
 //! Sizes and durations as people write them, such as `"1.5 MiB"` and `"250ms"`.
 
-/// A number with a unit that has not been interpreted yet.
+/// A number and its unit, which has not been interpreted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Quantity<'a> {
     /// All digits, without the decimal point.
@@ -29,7 +29,8 @@ impl<'a> Quantity<'a> {
         })
     }
 
-    /// Returns the number times `factor`; `None` if the result is not a whole number or too large.
+    /// Returns the number times `factor`; `None` if the result is not a whole number or is too
+    /// large.
     fn times(self, factor: u64) -> Option<u64> {
         let scaled = self.digits.checked_mul(u128::from(factor))?;
         let divisor = 10_u128.checked_pow(self.decimals)?;
@@ -54,7 +55,8 @@ const AMBIGUOUS: [(&str, &str, u64); 3] = [
     ("GB", "GiB", 1_000_000_000),
 ];
 
-/// Whether a word is a unit of size in upper or lower case, even if [`bytes`] refuses this unit.
+/// Whether `word` is a unit of size, regardless of its case. This includes units that [`bytes`]
+/// refuses.
 #[must_use]
 pub fn is_unit_of_size(word: &str) -> bool {
     let units = UNITS.iter().map(|(unit, _)| unit);
@@ -65,7 +67,7 @@ pub fn is_unit_of_size(word: &str) -> bool {
 /// Parses a size such as `1.5 MiB`, and returns it in bytes. The units are B, KiB, MiB and GiB.
 ///
 /// # Errors
-/// Returns a message that names the valid form.
+/// Returns a message that states the valid form.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let Some(quantity) = Quantity::read(text) else {
         return Err(format!(
@@ -101,7 +103,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// Parses a duration such as `250ms` or `0.5 s`, and returns it in milliseconds.
 ///
 /// # Errors
-/// Returns a message that names the valid form.
+/// Returns a message that states the valid form.
 pub fn milliseconds(text: &str) -> Result<u64, String> {
     let quantity = Quantity::read(text);
     let factor = match quantity.map(|quantity| quantity.unit) {
