@@ -79,8 +79,8 @@ pub(super) extern "C" fn on_close(has_unloaded: bool) {
     }
 }
 
-/// Prepares for a check that ends after the loader has finalised its libraries, when it can no
-/// longer be asked for them.
+/// Prepares for a check that ends after the loader has finalised its libraries. The loader can then
+/// no longer be queried, so the bindings are found before the exit.
 pub(crate) fn find_bindings_before_exit() {
     exit::before_exit(|| {
         let _ = BEFORE_EXIT.set(bindings_past_us(at_load()).found);
@@ -127,8 +127,8 @@ pub(crate) fn begin_check() -> MissedBefore {
     }
 }
 
-/// Returns how much of the program's use of the CUDA driver was intercepted in the check that ends
-/// now, except for the calls that it `missed`.
+/// Returns how much of the program's use of the CUDA driver was intercepted in the check that is
+/// ending, given the calls that were `missed`.
 pub(crate) fn cuda_interception(mut missed: Missed) -> Interception {
     // At exit, the loader has already finalised its libraries, and asking for a library would
     // initialise it again.

@@ -36,13 +36,14 @@ impl<T: Copy> Pointer<T> {
     ///
     /// # Safety
     ///
-    /// The conditions are those of [`Self::read`] for each element, until the last is returned.
+    /// The conditions are those of [`Self::read`] for each element, and must hold until the last
+    /// element has been returned.
     pub(super) unsafe fn read_all(self, count: u32) -> impl Iterator<Item = T> + Clone {
         // SAFETY: the caller upholds the contract.
         (0..count as usize).map_while(move |index| unsafe { self.read_at(index) })
     }
 
-    /// Returns the element of an array with this index; `None` if the caller passed null.
+    /// Returns the element with this index of an array; `None` if the caller passed null.
     ///
     /// # Safety
     ///

@@ -13,7 +13,7 @@ use crate::recursion_guard::{quiet, try_quiet};
 /// Whether calls are reported to the ledger. If they are not, reading this flag is all that a call
 /// costs.
 static LISTENING: AtomicBool = AtomicBool::new(true);
-/// Set when the harness has panicked in a call, because the ledger can no longer be trusted.
+/// Set when the harness has panicked in a call. The ledger can then no longer be trusted.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 /// Whether the program has tried to initialise a driver.
 static WAS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
@@ -114,7 +114,7 @@ macro_rules! name {
     ($name:ident) => {
         match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
             Ok(name) => name,
-            Err(_) => panic!("names contain no NUL byte"),
+            Err(_) => panic!("the name of a function contains a NUL byte"),
         }
     };
 }

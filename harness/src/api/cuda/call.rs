@@ -22,9 +22,9 @@ pub(super) enum Call {
     /// Adds a node to this graph that may allocate or free memory.
     AddsNode(u64, AddedNode),
     Launches(u64),
-    /// Begins to capture this stream, into this graph if it is not 0.
+    /// Begins a capture of this stream, into this graph if its handle is not 0.
     BeginsCapture(u64, u64),
-    /// Begins to capture this stream into this graph, which then no longer refers to any user
+    /// Begins a capture of this stream into this graph, which then no longer refers to any user
     /// object. When the capture ends, the nodes of the graph are the same as before.
     BeginsRecapture(u64, u64),
     /// Causes this event if the call succeeds.
@@ -123,7 +123,7 @@ pub(super) enum Share {
     Maps(u64),
 }
 
-/// Creates a resource. `answer` is its address, or its handle if it has no bytes.
+/// Creates a resource. `answer` is its address or handle.
 pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Argument>) -> Creates {
     Creates {
         kind,
@@ -216,7 +216,7 @@ pub(super) fn context(context: Out, device: i32) -> Creates {
     handle(Kind::Context, context).at(At::Device(device))
 }
 
-/// Makes a graph from `graph` or, with these flags, an executable graph.
+/// Creates a copy of `graph` or, with these flags, an executable graph.
 pub(super) fn copied(kind: Kind, copy: Out, graph: u64, flags: impl Into<Argument>) -> Creates {
     Creates {
         copies: Some((graph, flags.into())),
@@ -249,7 +249,7 @@ pub(super) fn frees(space: Space, value: u64) -> Frees {
     }
 }
 
-/// Like [`frees`], for a resource with a handle.
+/// Destroys the object of this kind that has this handle.
 pub(super) fn destroys(kind: Kind, handle: u64) -> Frees {
     frees(Space::Handle(kind), handle)
 }

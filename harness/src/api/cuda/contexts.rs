@@ -28,8 +28,9 @@ thread_local! {
 /// A live context. A green context is listed even before it is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context {
-    /// The handle; 0 for a green context that has not been converted, and for a primary context
-    /// that only a green one has retained so far.
+    /// The handle. It is 0 for a green context that has not been converted, for a primary context
+    /// that only a green one has retained so far, and for a context whose handle now belongs to
+    /// another one.
     pub(super) handle: u64,
     pub(super) uid: ContextUid,
     /// The context whose end is also the end of resources created in this one; 0 if unknown.
@@ -72,7 +73,7 @@ impl Context {
 /// The known contexts. There are few contexts, and threads rarely change their current one.
 pub(super) struct Contexts {
     known: Mutex<Vec<Context>>,
-    /// How many times a context was created or ended. A thread's cached value is valid as long as
+    /// How many times the known contexts have changed. A thread's cached value is valid as long as
     /// this count is unchanged. New contexts also get their numbers from this count.
     changes: AtomicU32,
     /// Whether there have ever been contexts of several devices.
@@ -205,7 +206,7 @@ impl Contexts {
         (context, created)
     }
 
-    /// Like [`Self::seen`], for a context that is not cached for this thread.
+    /// Does the work of [`Self::seen`] for a context that this thread has not cached.
     #[cold]
     fn seen_anew(&self, handle: u64, place: impl FnOnce() -> Place) -> (Context, Option<Event>) {
         let is_it = |context: &Context| context.handle == handle;
@@ -268,7 +269,7 @@ impl Contexts {
     }
 
     /// Removes and returns a primary context of `place`, which has ended. There may be several,
-    /// because a green context that was first seen as the context of a stream was taken for a
+    /// because a green context that was first seen as the context of a stream is taken for a
     /// primary context.
     pub(super) fn end_primary(&self, place: Place) -> Option<Context> {
         self.end(|context| context.is_primary_at(place))

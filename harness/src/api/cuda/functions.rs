@@ -48,8 +48,8 @@ use crate::api::wrapper::{is_listening, name, table};
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
-/// How many functions with the same name can be told apart: the driver's, and those that a tool
-/// such as ncu puts in front of it.
+/// How many functions with the same name can be distinguished: the driver's own, and one that a
+/// tool such as ncu puts in front of it.
 pub(super) const DRIVERS: usize = 2;
 
 /// The `CUDA_VERSION` of the newest headers with which the table has been compared.
@@ -148,7 +148,7 @@ functions! {
         |pointer: Out, bytes: usize, flags: u32| device(Kind::Managed, pointer, bytes),
     cuMemFree[2000] = |pointer: u32| frees(Space::DevicePointer, pointer.into()),
     cuMemFree_v2[3020] = |pointer: u64| frees(Space::DevicePointer, pointer),
-    // Page-locked memory. No header declares cuMemHostAlloc_v2, but CUPTI has a number for it.
+    // Page-locked memory. No header declares cuMemHostAlloc_v2, but CUPTI has a callback ID for it.
     cuMemHostAlloc[2020] | cuMemHostAlloc_v2[2020] =
         |pointer: Out, bytes: usize, flags: u32| pinned(pointer, bytes),
     cuMemAllocHost[2000] = |pointer: Out, bytes: u32| pinned(pointer, bytes as usize),

@@ -5,7 +5,8 @@
 //! the free is undone. The data that the end of a call needs from its beginning is stored in the
 //! wrapper's own stack frame.
 //!
-//! The code in this module never waits for a device and never unwinds into C. It may wait for
+//! The code in this module does not itself wait for a device, and never unwinds into C. It may wait
+//! for
 //!
 //! - the locks of the harness's own tables: contexts, captures, backtraces, names of threads, a
 //!   shard of the ledger and the lists stored next to the shards. Each lock is held for a single
@@ -54,8 +55,8 @@ pub(super) trait Intercepted<Begun: Default> {
     unsafe fn ended(&self, listener: &Listener<'_>, begun: &Begun, error: CuResult);
 }
 
-/// Makes the program's call by calling `forward`, and reports it. `per_thread` says whether stream
-/// 0 is the thread's own stream.
+/// Makes the program's call by calling `forward`, and reports the call. `per_thread` says whether
+/// stream 0 is the thread's own stream.
 #[inline(never)]
 pub(super) fn intercept<Begun: Default>(
     call: &impl Intercepted<Begun>,
@@ -106,7 +107,8 @@ impl Intercepted<BegunDriverCall> for Call {
                 begun._turn = PrimaryTurn::at(*device);
                 begun._destruction = CONTEXT_EXCLUSION.destroy();
             }
-            // Most launches do not allocate or free memory. For them, this costs only one load.
+            // Most programs have no graph that allocates or frees memory. In them, this costs only
+            // one load.
             Self::Launches(exec) if listener.ledger.knows_graph_memory() => {
                 begun.launch = listener.report(Event::LaunchBegan {
                     exec: named(Kind::ExecGraph, *exec),

@@ -1,6 +1,9 @@
 //! Reports calls to the ledger, together with what is known about the process's contexts.
 
-#![expect(unsafe_code, reason = "queries the driver with the program's handles")]
+#![expect(
+    unsafe_code,
+    reason = "passes the program's handles to the driver's C functions"
+)]
 
 use super::call::{named, place_of};
 use super::contexts::{Context, Contexts};
@@ -10,13 +13,13 @@ use crate::device::driver::Driver;
 use crate::ledger::event::{ContextEnd, ContextUid, Event, Key, Ticket};
 use crate::ledger::{Kind, Ledger, Place};
 
-/// `CU_STREAM_PER_THREAD`. Streams with greater numbers belong to the context in which they were
-/// created, all others to the current one.
+/// `CU_STREAM_PER_THREAD`. Streams with greater handles belong to the context in which they were
+/// created; all others belong to the current one.
 pub(super) const PER_THREAD: u64 = 2;
 
 /// Reports calls to a ledger, and answers questions about the call. Outside a capture, a call that
-/// allocates or frees memory causes at most one query to the driver, and more only if the current
-/// context does not show where the memory is. No call waits for a device.
+/// allocates or frees memory causes at most one query to the driver, unless the current context
+/// does not show where the memory is. No call waits for a device.
 pub(super) struct Listener<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) contexts: &'a Contexts,
@@ -49,7 +52,7 @@ impl Listener<'_> {
     /// reports the end of its device's primary context, if nothing else held that context.
     pub(super) fn green_ended(&self, green: u64) {
         // The captures on its streams end. These streams belong to no context, so the driver is
-        // queried.
+        // asked which of them are still being captured.
         for stream in captures::streams_of(ContextUid::default()) {
             // SAFETY: the capture that the program has begun keeps the stream live.
             let is_capturing = self
@@ -136,7 +139,8 @@ impl Listener<'_> {
         into.unwrap_or(0)
     }
 
-    /// Reports that the nodes that were added under `from` belong to `to`, or are gone.
+    /// Reports that the nodes that were added under `from` belong to `to` or, if it is `None`, are
+    /// gone.
     pub(super) fn nodes_moved(&self, from: Key, to: Option<Key>) {
         self.report(Event::NodesMoved { from, to });
     }

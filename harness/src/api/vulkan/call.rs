@@ -35,7 +35,7 @@ pub(super) enum VulkanCall {
     /// Binds memory to buffers or images (depending on the kind) of a device. Each binding consists
     /// of an object and its memory.
     Binds(u64, Kind, Bindings),
-    /// Gives an object of a device a name.
+    /// Gives a name to an object of a device.
     Names(u64, In<ObjectName>),
 }
 

@@ -1,5 +1,5 @@
 //! The table of watched functions: all functions that create or destroy an object and belong to
-//! Vulkan's core, to Khronos extensions, or to extensions that several vendors share.
+//! core Vulkan, to Khronos extensions, or to extensions that several vendors share.
 //!
 //! Most objects are created by `vkCreate…(owner, info, allocator, handle)` and destroyed by
 //! `vkDestroy…(owner, handle, allocator)`. Such a pair is a row of `objects`, in which the second
@@ -32,9 +32,9 @@ use crate::api::wrapper::with_zeros;
 use crate::api::wrapper::{is_listening, table};
 use crate::ledger::Kind;
 
-/// How many functions with the same name can be told apart: the loader's, which serves all devices,
-/// and those that drivers and layers have for their devices. Each of them has its own wrapper,
-/// which forwards to exactly that function.
+/// How many functions with the same name can be distinguished: the loader's, which serves all
+/// devices, and those that drivers and layers have for their devices. Each of them has its own
+/// wrapper, which forwards to exactly that function.
 pub(super) const TARGETS: usize = 4;
 
 macro_rules! functions {

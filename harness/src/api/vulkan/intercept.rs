@@ -33,7 +33,7 @@ const DEFERRED: VkResult = 1_000_268_002;
 /// `VK_ERROR_VALIDATION_FAILED_EXT`: a layer refused the call, and nothing was written.
 const REFUSED: VkResult = -1_000_011_001;
 
-/// Makes the program's call by calling `forward`, which calls `real`, and reports it.
+/// Makes the program's call by calling `forward`, which calls `real`, and reports the call.
 #[inline(never)]
 pub(super) fn intercept(
     call: &VulkanCall,
@@ -62,7 +62,7 @@ struct BegunCall {
     tickets: Vec<Ticket>,
     /// The device that the call ends, or the instance and its devices.
     ending: Vec<Owner>,
-    /// The objects that the call takes from their pool.
+    /// A pool, and its objects that the call frees.
     children: Option<(Pool, Vec<u64>)>,
 }
 
@@ -181,7 +181,8 @@ unsafe fn ended(
     }
 }
 
-/// Reports the end of a device, or of an instance after the end of its devices.
+/// Reports the end of a device or, for an instance, first the end of each of its devices and then
+/// its own.
 fn owners_ended(ledger: &Ledger, begun: &mut BegunCall, cause: ContextEnd) {
     for owner in begun.ending.drain(..).rev() {
         owners::forget_pools_of(owner.uid);
@@ -329,8 +330,8 @@ fn children_freed(ledger: &Ledger, pool: Pool, children: Vec<u64>, begun: &mut B
 unsafe fn bound(ledger: &Ledger, device: u64, kind: Kind, bindings: Bindings) {
     let owner = owners::get(device);
     let bind = |object: u64, memory: u64, is_of_a_plane: bool| {
-        // The memory of a swapchain's images was not allocated by the program. The planes of an
-        // image may have different memory, which is therefore judged by itself.
+        // The program did not allocate the memory of a swapchain's images. The planes of an image
+        // may be bound to different blocks of memory, so each block is judged by itself.
         if memory == 0 || is_of_a_plane {
             return;
         }
@@ -354,7 +355,8 @@ unsafe fn bound(ledger: &Ledger, device: u64, kind: Kind, bindings: Bindings) {
     }
 }
 
-/// Stores the name that a call has given to an object.
+/// Stores the name that a call gave to an object, or removes the stored name if the new one is
+/// empty.
 ///
 /// # Safety
 ///
@@ -405,7 +407,8 @@ unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
     false
 }
 
-/// Returns the kind of the objects in a pool that a call destroys or resets.
+/// Returns the kind of objects that a pool contains. `destroys` is the kind of the pool if the call
+/// destroys it, and `None` if the call resets it.
 fn child_of(destroys: Option<Kind>) -> Kind {
     match destroys {
         Some(Kind::CommandPool) => Kind::CommandBuffer,

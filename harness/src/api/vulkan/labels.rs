@@ -11,14 +11,15 @@ use crate::sync::{Mutex, locked};
 /// Names by kind, device and handle. Objects with the same handle share a name, as in the driver.
 static LABELS: Mutex<FxHashMap<Key, String>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
 
-/// Whether any object has been named. Most programs name none, and for them, names cost nothing.
+/// Whether any object has been named. Most programs name no objects, and for them, names cost
+/// nothing.
 static HAS_ANY: AtomicBool = AtomicBool::new(false);
 
-/// How many characters of a longer name are kept.
+/// The maximum number of characters of a name that are kept.
 const LONGEST: usize = 80;
 
-/// Returns the kind of an object with this `VkObjectType` or, with the same numbers, this
-/// `VkDebugReportObjectTypeEXT`.
+/// Returns the kind of an object with this `VkObjectType` or `VkDebugReportObjectTypeEXT`, which
+/// have the same values for most types.
 pub(super) fn kind_of(object_type: u32) -> Option<Kind> {
     Some(match object_type {
         3 => Kind::Device,

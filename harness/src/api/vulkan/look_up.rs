@@ -1,4 +1,5 @@
-//! `vkGetInstanceProcAddr` and `vkGetDeviceProcAddr`, with which programs look up all functions.
+//! `vkGetInstanceProcAddr` and `vkGetDeviceProcAddr`, with which programs look up all other
+//! functions of Vulkan.
 
 #![expect(
     unsafe_code,

@@ -8,11 +8,11 @@
 //!
 //! # Look-ups
 //!
-//! A program that is linked to the loader is rebound. Drivers and layers have separate functions
-//! for each device, under the same names. So each name has several wrappers (`TARGETS` in
-//! [`functions`]), and the wrapper that is handed out is the one whose slot holds exactly the
-//! function that was found. If there are more such functions than wrappers, their calls are counted
-//! and the check is `inconclusive`.
+//! If a program is linked to the loader, its bindings to the loader's functions are replaced.
+//! Drivers and layers have separate functions for each device, under the same names. So each name
+//! has several wrappers (`TARGETS` in [`functions`]), and the wrapper that is handed out is the one
+//! whose slot holds exactly the function that was found. If there are more such functions than
+//! wrappers, calls to the remaining ones are counted and the check is `inconclusive`.
 //!
 //! The loader looks up the same names in layers and drivers, and calls these functions when the
 //! program calls the loader. Each call must be counted only once, where the program makes it, no
@@ -24,7 +24,7 @@
 //! - The meaning of a handle, which depends on its device or instance. Each device and each
 //!   instance is a context of the ledger. Several live objects may have the same handle, so each
 //!   object has its own key (`Space::Object`).
-//! - The place of memory: the physical device from which the device was created, by its number in
+//! - The place of memory: the physical device from which the device was created, by its index in
 //!   `vkEnumeratePhysicalDevices`, or the host for a heap that is not on the device.
 //! - How much of a block a buffer or image uses. When memory is bound to the object, the device is
 //!   asked how much memory the object needs. The block is not judged in addition to its contents

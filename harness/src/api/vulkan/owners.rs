@@ -88,7 +88,7 @@ impl Owner {
 struct Physical {
     handle: u64,
     instance: u64,
-    /// The number of the physical device in the list.
+    /// The index of the physical device in the list.
     index: usize,
 }
 
@@ -128,14 +128,14 @@ static KNOWN: Mutex<KnownOwners> = Mutex::new(KnownOwners {
 /// count is unchanged.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// The first number for Vulkan's contexts. Those of CUDA have smaller numbers.
+/// The first ID for contexts of Vulkan. Contexts of CUDA have smaller IDs.
 const FIRST_UID: u32 = 1 << 31;
 
 fn known() -> MutexGuard<'static, KnownOwners> {
     locked(&KNOWN)
 }
 
-/// Returns a new context number, for an owner that is about to be added.
+/// Returns a new context ID, for an owner that is about to be added.
 fn new_uid() -> ContextUid {
     static USED: AtomicU32 = AtomicU32::new(FIRST_UID);
     ContextUid(USED.fetch_add(1, Ordering::Relaxed))
@@ -198,8 +198,8 @@ pub(super) fn listed(instance: u64, devices: impl Iterator<Item = u64>) {
     }
 }
 
-/// Lists and adds the physical devices of an instance of which the program has listed the groups,
-/// because the groups may be in another order.
+/// Lists and adds the physical devices of an instance after the program has listed their groups,
+/// because the groups may contain the devices in another order.
 pub(super) fn groups_listed(instance: u64) {
     let Some(get) = get(instance).get_instance_address else {
         return;
@@ -338,15 +338,15 @@ pub(super) fn ends(handle: u64) -> Vec<Owner> {
     known.owners.extract_if(.., ends).collect()
 }
 
-/// The kind of the objects that are allocated from a pool, the pool's device, and its handle, which
-/// a pool of the other type may also have.
+/// The kind of the objects that are allocated from a pool, the pool's device, and the pool's
+/// handle, which a pool of the other type may also have.
 pub(super) type Pool = (Kind, ContextUid, u64);
 
 static CHILDREN: Mutex<FxHashMap<Pool, FxHashSet<u64>>> =
     Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
 
-/// Records an object that was allocated from a pool. When the pool is destroyed or reset, its
-/// descriptor sets or command buffers end, although the call does not name them.
+/// Records objects that were allocated from a pool. When the pool is destroyed or reset, its
+/// descriptor sets or command buffers end, although the call does not list them.
 pub(super) fn allocated_from(pool: Pool, handles: impl Iterator<Item = u64>) {
     locked(&CHILDREN).entry(pool).or_default().extend(handles);
 }
@@ -360,7 +360,7 @@ pub(super) fn freed_from(pool: Pool, handles: &[u64]) {
     }
 }
 
-/// Removes and returns the contents of a pool that is about to end.
+/// Removes and returns the contents of a pool that is about to be destroyed or reset.
 pub(super) fn empty_pool(pool: Pool) -> FxHashSet<u64> {
     locked(&CHILDREN).remove(&pool).unwrap_or_default()
 }

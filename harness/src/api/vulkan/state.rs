@@ -1,4 +1,4 @@
-//! Whether Vulkan's calls are intercepted in this process.
+//! Whether calls to Vulkan are intercepted in this process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -25,12 +25,13 @@ pub(super) struct AllocateMemory {
     pub(super) memory_type: u32,
 }
 
-/// A structure that extends another one if its first field, which says what it selects, is not 0.
+/// A structure that extends another one if the first field after its header, which says what it
+/// selects, is not 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Extension {
     pub(super) header: Chained,
-    /// `handleType` of the structures in [`IMPORTS`], `planeAspect` of [`OF_A_PLANE`]
+    /// `handleType` of the structures in [`IMPORTS`], or `planeAspect` of [`OF_A_PLANE`]
     pub(super) selects: u32,
 }
 

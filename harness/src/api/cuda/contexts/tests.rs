@@ -16,7 +16,7 @@ fn created(context: Context) -> Option<Event> {
 
 /// Stands for the query for a place that is already known, which must not be made.
 fn known() -> Place {
-    panic!("it is known already")
+    panic!("the place is known, so it must not be queried")
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_reused_handle_is_another_context_on_every_thread() {
     assert_eq!(
         contexts.end(|it| it.handle == 0xc0),
         None,
-        "it has been removed"
+        "the context has been removed"
     );
     contexts.created(0xc0, Place::cuda(1), false);
     let (second, reported) = contexts.seen(0xc0, known);

@@ -86,7 +86,7 @@ fn only_host_memory_is_at_the_host() {
         let kind = create.kind;
         assert_eq!(
             is_at_host, is_of_host,
-            "{name}: whether {kind:?} is `At::Host`, or is memory of the host"
+            "{name}: whether the place is `At::Host`, and whether {kind:?} is host memory"
         );
     }
 }

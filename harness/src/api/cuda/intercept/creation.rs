@@ -40,7 +40,8 @@ impl Intercepted<Option<Key>> for Creates {
 
 impl Creates {
     /// Returns the stream whose capture this call ends without returning the graph, because the
-    /// program passed null for it. The graph exists nevertheless, and nothing can destroy it.
+    /// program passed a null pointer for the graph. The graph exists nevertheless, and nothing can
+    /// destroy it.
     fn loses_capture(&self) -> Option<u64> {
         self.ends_capture.filter(|_| self.identity.is_null())
     }
@@ -165,8 +166,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Returns the creation event of the resource with this key, which is at `elsewhere` if that is
-    /// known.
+    /// Returns the creation of the resource with this key. If `elsewhere` is given, it is the
+    /// resource's place.
     ///
     /// # Safety
     ///
@@ -196,7 +197,8 @@ impl Listener<'_> {
         // A new context does not belong to the context that was current when it was created, and
         // must not end with that context.
         let is_another = create.kind == Kind::Context && current.handle != key.value();
-        // Other resources end with the primary context that the green one is part of.
+        // A stream that was created in a green context does not end with any context. Other
+        // resources end with the primary context that the green one is part of.
         let is_of_green = create.kind == Kind::Stream && current.green != 0;
         let place = elsewhere.unwrap_or(place);
         // Memory from an explicit pool is at the place of the pool, which the ledger knows.
@@ -219,8 +221,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Returns the size of the resource at `address`, which was created by a call that returned
-    /// `error`.
+    /// Returns the size of the resource that a call created at `address` or, if its `error` is not
+    /// 0, failed to create.
     ///
     /// # Safety
     ///

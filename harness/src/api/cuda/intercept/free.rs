@@ -95,8 +95,8 @@ impl Intercepted<BegunFree> for Frees {
 
 impl Listener<'_> {
     /// Handles the end of a call that destroys a context or releases one of its uses. Releasing a
-    /// use does not end a primary context, whose end is reported only if the driver says that it has
-    /// ended.
+    /// use does not necessarily end a primary context, so its end is reported only if the driver
+    /// says that it has ended.
     fn released_context(&self, call: &Frees, begun: &BegunFree, error: CuResult) {
         match begun.ending {
             Some(context) if error != 0 => self.contexts.has_not_ended(context),

@@ -176,7 +176,7 @@ fn memory_is_where_the_current_context_is_and_belongs_to_it() {
     let pointer = 0x1000_u64;
     scene.call(device(Kind::Linear, Out::at(&pointer), 64));
     let [made] = scene.made()[..] else {
-        panic!("one allocation");
+        panic!("there must be exactly one allocation");
     };
     assert_eq!(
         (made.key.space, made.key.value()),
@@ -184,10 +184,10 @@ fn memory_is_where_the_current_context_is_and_belongs_to_it() {
     );
     assert_eq!((made.place, made.bytes), (Place::cuda(4), 64));
     assert_eq!(made.context, scene.ledger.contexts.all()[0].uid);
-    assert_eq!(scene.asked.get(), 1, "one question a call");
+    assert_eq!(scene.asked.get(), 1, "one query per call");
     scene.call(free(pointer));
     assert_eq!(scene.kinds(), []);
-    assert_eq!(scene.asked.get(), 1, "a free needs no answer");
+    assert_eq!(scene.asked.get(), 1, "a free needs no query");
 }
 
 #[test]
@@ -287,7 +287,11 @@ fn memory_from_a_pool_is_where_the_pool_is() {
     assert_eq!(place(2, 7), Place::HOST);
     assert_eq!(place(3, 1), Place::HOST);
     assert_eq!(place(6, 0x0100_0003_u32.to_le()), Place::cuda(3));
-    assert_eq!(place(0, 0), Place::cuda(4), "a managed pool names none");
+    assert_eq!(
+        place(0, 0),
+        Place::cuda(4),
+        "a managed pool specifies no device"
+    );
 }
 
 #[test]
@@ -353,7 +357,7 @@ fn physical_memory_is_followed_through_handles_and_maps() {
         )
     };
     scene.fails(map, 1);
-    assert_eq!(holds(), (1, 0), "a map that failed is none");
+    assert_eq!(holds(), (1, 0), "a failed map does not count");
     scene.call(map);
     scene.call(Call::RetainsMapped(Out::at(&0x12_u64), address));
     assert_eq!(holds(), (2, 1));
@@ -379,7 +383,7 @@ fn a_context_is_on_its_device_and_takes_its_objects_with_it() {
         scene.current.set(0xc5)
     });
     let [made] = scene.made()[..] else {
-        panic!("one context");
+        panic!("there must be exactly one context");
     };
     assert_eq!(made.place, Place::cuda(5));
     assert_eq!(made.context, scene.ledger.contexts.all()[0].uid);
@@ -390,7 +394,7 @@ fn a_context_is_on_its_device_and_takes_its_objects_with_it() {
     assert_eq!(
         scene.kinds(),
         [Kind::Context, Kind::Stream],
-        "it has not ended"
+        "the context has not ended"
     );
     scene.call(destroy);
     assert_eq!(scene.kinds(), []);
@@ -407,7 +411,7 @@ fn a_context_ends_with_its_last_use() {
     scene.call(detach);
     assert_eq!(scene.ledger.contexts.all().len(), 1);
     scene.fails(detach, 201);
-    assert_eq!(scene.ledger.contexts.all().len(), 1, "it has not ended");
+    assert_eq!(scene.ledger.contexts.all().len(), 1, "it is still live");
     scene.call(detach);
     assert_eq!(scene.ledger.contexts.all(), []);
 }
@@ -438,13 +442,17 @@ fn a_primary_context_ends_with_its_last_release_or_a_reset() {
         assert_eq!(
             scene.made()[0].place,
             Place::cuda(0),
-            "where it was retained"
+            "the place given by the call that retained it"
         );
         scene.fails(release, 3);
         if cause == ContextEnd::LastRelease {
             scene.call(release);
         }
-        assert_eq!(scene.kinds(), [Kind::Linear], "somebody holds it");
+        assert_eq!(
+            scene.kinds(),
+            [Kind::Linear],
+            "another holder keeps it alive"
+        );
         scene.primary_is_active.set(false);
         scene.call(release);
         assert_eq!(scene.kinds(), []);
@@ -516,8 +524,8 @@ fn captured_memory_belongs_to_the_graph_on_every_stream() {
         let (graph, exec) = (0x51, 0x52);
         let (stream, forked) = (0xca97_0003, 0xca97_0004);
         begin_capture(&scene, stream, 0);
-        // A driver may not return the graph's handle while the graph is being captured. The memory
-        // is then recorded under the stream.
+        // A driver might not return the graph's handle while the graph is being captured. The
+        // memory is then recorded under the stream.
         scene.captured.set(Some(if named { graph } else { 0 }));
         scene.call(in_order(&0x2000, stream));
         scene.call(in_order(&0x3000, if named { forked } else { stream }));
@@ -703,7 +711,11 @@ fn a_user_object_is_kept_by_the_graphs_it_was_given_to() {
     assert_eq!(scene.kinds(), handles[1..]);
     let update = updated(exec, 0x99);
     scene.fails(update, 1);
-    assert_eq!(scene.kinds(), handles[1..], "an update that failed");
+    assert_eq!(
+        scene.kinds(),
+        handles[1..],
+        "a failed update changes nothing"
+    );
     scene.call(destroys(Kind::ExecGraph, exec));
     assert_eq!(scene.kinds(), []);
     assert_eq!(scene.ledger.unknown_frees(), 0);

@@ -41,7 +41,7 @@ fn a_created_context_is_a_handle_and_takes_its_objects_with_it() {
 fn a_device_reset_ends_the_primary_context_and_the_next_is_another() {
     with_driver("", || {
         watched_context();
-        // No check reaches this number.
+        // No check opens a scope with an ID as large as this.
         let scope = u32::MAX / 2;
         ledger::live().open_scope(ledger::ScopeId(scope));
         gpu_leak_interpose::set_token(scope.into());
@@ -89,7 +89,7 @@ fn an_attached_context_is_one_until_the_last_detach() {
         assert_eq!(made!(cuCtxAttach(0 => u32)), context);
         allocate(64);
         assert_eq!(cuda!(cuCtxDetach(context => u64)), 0);
-        assert_eq!(live().len(), 2, "the context, and what is in it");
+        assert_eq!(live().len(), 2, "the context and its memory");
         assert_eq!(cuda!(cuCtxDetach(context => u64)), 0);
         assert_eq!(summary(), []);
         assert_eq!(anomalies(), []);
@@ -120,8 +120,8 @@ fn green(device: i32) -> u64 {
     made!(cuGreenCtxCreate(description => u64, device => i32, 1 => u32))
 }
 
-/// Creates a stream of a green context, and makes current what the driver returns as the context of
-/// the stream. Returns the stream and the context.
+/// Creates a stream of a green context, and makes the context that the driver returns for this
+/// stream current. Returns the stream and the context.
 fn enter_context_of_a_stream(green: u64) -> (u64, u64) {
     let stream = made!(cuGreenCtxStreamCreate(green => u64, 1 => u32, 0 => i32));
     let mut context = 0_u64;
@@ -131,7 +131,8 @@ fn enter_context_of_a_stream(green: u64) -> (u64, u64) {
     (stream, context)
 }
 
-/// The program retains the primary context after the green one, and never makes it current.
+/// The program retains the primary context after creating the green one, and never makes the
+/// primary context current.
 #[test]
 fn memory_of_a_green_context_ends_with_a_primary_context_that_was_never_current() {
     with_driver("", || {
@@ -164,7 +165,7 @@ fn memory_of_a_green_context_ends_with_the_primary_context_however_it_was_made_c
     });
 }
 
-/// The current context decides neither where the stream is nor where its memory is.
+/// The current context does not determine where the stream and its memory are.
 #[test]
 fn a_stream_of_a_green_context_is_on_its_device() {
     with_driver("", || {
@@ -187,7 +188,8 @@ fn texture() -> u64 {
         resource.as_ptr() => *const u64, sampling.as_ptr() => *const u64, 0 => u64))
 }
 
-/// Observed on an H200: a created context numbers its textures for itself, a green one does not.
+/// Observed on an H200: a context that the program creates numbers its own textures, whereas a
+/// green context shares the numbers of its primary context.
 #[test]
 fn a_green_context_and_its_primary_context_number_their_textures_together() {
     with_driver("", || {

@@ -32,7 +32,11 @@ fn captured_memory_is_live_from_a_launch_to_a_free() {
         let stream = stream();
         let (graph, pointer) = captured(stream);
         let exec = made!(cuGraphInstantiateWithFlags(graph => u64, 0 => u64));
-        assert_eq!(memory(), [], "captured and never launched is no memory");
+        assert_eq!(
+            memory(),
+            [],
+            "memory that was captured but never launched is not live"
+        );
         assert_eq!(launch(exec, stream), 0);
         assert_eq!(memory(), [left]);
         assert_ne!(
@@ -71,8 +75,9 @@ fn launches_that_free_what_was_left_leave_it_once() {
     });
 }
 
-/// Observed on an H200: the nodes of the new graph keep their own addresses, and what the graph
-/// before allocated stays live, even if launches free what was left.
+/// Observed on an H200: the nodes of the new graph keep their own addresses, and memory that the
+/// previous graph allocated stays live, even if launches free the memory that earlier launches
+/// left.
 #[test]
 fn an_updated_executable_graph_allocates_and_frees_what_its_new_graph_does() {
     with_driver("", || {
@@ -109,7 +114,7 @@ fn an_updated_executable_graph_allocates_and_frees_what_its_new_graph_does() {
     });
 }
 
-/// The stream of a capture decides where the memory is, not the current context.
+/// The stream of a capture, not the current context, determines where the memory is.
 #[test]
 fn memory_captured_on_a_stream_of_another_device_is_there() {
     with_driver("", || {
@@ -170,7 +175,7 @@ fn the_nodes_of_an_abandoned_capture_belong_to_no_later_graph() {
     });
 }
 
-/// A parent that owns its child graph destroys it, so the program cannot.
+/// A parent that owns its child graph destroys it, so the program cannot destroy it.
 #[test]
 fn a_child_graph_moved_into_its_parent_is_not_a_leak() {
     #[repr(C)]

@@ -32,12 +32,16 @@ fn a_forked_child_is_left_alone() {
 #[test]
 fn a_driver_that_nobody_has_initialised_is_not_used() {
     with_driver("", || {
-        assert_eq!(interception(), Interception::Unused, "it is not there");
+        assert_eq!(
+            interception(),
+            Interception::Unused,
+            "the driver is not loaded"
+        );
         assert_eq!(contexts::missing(), None);
         assert_eq!(
             interception(),
             Interception::Unused,
-            "the harness has initialised it"
+            "only the harness has initialised the driver"
         );
         watched_context();
         assert_eq!(interception(), Interception::Whole);

@@ -119,7 +119,7 @@ fn a_free_that_fails_puts_the_record_back() {
         assert_eq!(call.error, 999);
         assert!(
             !ledger::live().stacks().frames(call.caller.stack).is_empty(),
-            "where it failed is what a report must say"
+            "a report must say where the free failed"
         );
         assert_eq!(free(pointer), 0);
         assert_eq!(summary(), []);
@@ -199,15 +199,11 @@ fn memory_that_a_capture_allocates_and_frees_belongs_to_the_graph() {
         assert_eq!(cuda!(cuStreamBeginCapture_v2(stream => u64, 0 => u32)), 0);
         let pointer = made!(cuMemAllocAsync(64 => usize, stream => u64));
         assert_eq!(cuda!(cuMemFreeAsync(pointer => u64, stream => u64)), 0);
-        assert_eq!(
-            synchronise::contexts(|_| true),
-            [],
-            "and the capture goes on"
-        );
+        assert_eq!(synchronise::contexts(|_| true), [], "the capture continues");
         assert_eq!(
             reserved_once_emptied(),
             Some(32 << 20),
-            "not during a capture"
+            "the pool is not emptied during a capture"
         );
         let mut graph = 0_u64;
         let error = cuda!(cuStreamEndCapture(stream => u64, &raw mut graph => *mut u64));

@@ -14,8 +14,8 @@ use crate::ledger::{self, Anomaly, Kind, Place, Record};
 
 const CHILD: &str = "GPU_LEAK_CHECK_TEST_CHILD";
 
-/// Runs `body` in a process whose driver is the stand-in with these faults (the words in its
-/// variable `FAKE_CUDA`).
+/// Runs `body` in a process whose driver is the stand-in with these faults (the value of the
+/// environment variable `FAKE_CUDA`).
 fn with_driver(faults: &str, body: fn()) {
     if std::env::var_os(CHILD).is_some() {
         return body();

@@ -66,7 +66,7 @@ fn a_handle_retained_by_address_must_be_released_too() {
         assert_eq!(
             live().len(),
             2,
-            "the range, and what the second handle holds"
+            "the range, and the memory that the second handle holds"
         );
         assert_eq!(cuda!(cuMemRelease(retained => u64)), 0);
         assert_eq!(live().len(), 1);

@@ -93,7 +93,7 @@ fn destroying_null_changes_nothing() {
     assert_eq!(live(&ledger), []);
 }
 
-/// The handle of a command pool and of a descriptor pool. Handles are only unique among the objects
+/// The handle of a command pool and of a descriptor pool. Handles are unique only among the objects
 /// of one type.
 const POOL: u64 = 5;
 
