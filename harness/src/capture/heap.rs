@@ -46,8 +46,8 @@ struct Blocks {
     last: FxHashMap<u64, FreedHeapBlock>,
 }
 
-/// A freed block of the program's heap: when it was freed (as a number in the order of the ledger's
-/// events), where it was freed, and where it had been allocated.
+/// A freed block of the program's heap: when it was freed (as the number of the ledger's next
+/// event), where it was freed, and where it had been allocated.
 type FreedHeapBlock = (u64, StackId, StackId);
 
 /// Records the program's heap blocks from now on, until the guard is dropped; `None` if they are

@@ -32,7 +32,7 @@ struct History {
     changes: Option<Changes>,
     /// The modules that were mapped in each era, from one noticed change to the next.
     eras: Vec<Arc<Modules>>,
-    /// The era in which each backtrace was first captured, by the backtrace's number.
+    /// The era in which each backtrace was first captured, indexed by the backtrace's ID.
     stacks: Vec<u32>,
 }
 
@@ -40,7 +40,8 @@ struct History {
 static UNLOADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Must be called after a library was unloaded. If another thread loads a library at the same
-/// addresses before this call, its backtraces until then may be taken for those of the first one.
+/// addresses before this call, backtraces through that library that are captured until then may be
+/// attributed to the first one.
 pub(crate) fn unloaded() {
     UNLOADS.fetch_add(1, Ordering::Relaxed);
 }

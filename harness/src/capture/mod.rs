@@ -44,7 +44,8 @@ pub(crate) fn caller() -> Caller {
 pub(crate) fn caller_without_stack() -> Caller {
     Caller {
         thread: thread::number(),
-        // A token is the number of a scope. If it is too large for one, it is not ours.
+        // A token is the ID of a scope. A token that is too large for an ID was not set by the
+        // harness.
         scope: ScopeId(u32::try_from(gpu_leak_interpose::token()).unwrap_or_default()),
         stack: StackId::default(),
     }

@@ -17,7 +17,7 @@ use gpu_leak_interpose::uncancelled;
 pub(crate) struct Module {
     /// The file from which the module was loaded.
     pub(crate) path: PathBuf,
-    /// The file's inode number, which tells it apart from another file with the same path.
+    /// The file's inode number, which distinguishes it from another file with the same path.
     inode: u64,
     /// The module's page numbers, from its first page to the end of its code.
     pages: Range<usize>,
@@ -62,15 +62,15 @@ pub(crate) fn is_in_a_system_directory(library: &Path) -> bool {
 pub(crate) struct Modules(Vec<Arc<Module>>);
 
 impl Modules {
-    /// Finds the modules among the mappings of this process, the text of [`read_maps`].
+    /// Finds the modules in `maps`, the text that [`read_maps`] returns.
     pub(crate) fn parse(maps: &str) -> Self {
         let mut modules: Vec<Module> = Vec::new();
         for mapping in mappings(maps) {
             let Some(path) = mapping.file() else { continue };
             let Range { start, end } = mapping.pages();
             // A copy of the file that is mapped only for reading may lie below the module. In a
-            // module whose first segment is executable, that segment is at offset 0. In one whose
-            // first two segments share the first page of the file, the second one is there too.
+            // module whose first segment is executable, that segment is at offset 0. In a module
+            // whose first two segments share the first page of the file, both are at offset 0.
             let continues = |last: &&mut Module| {
                 let shares_a_page = mapping.executable && last.pages.start + 1 == start;
                 last.path == path && (mapping.offset != 0 || shares_a_page)
@@ -117,7 +117,8 @@ impl Modules {
     }
 }
 
-/// A size in bytes. For a process with a GPU, the text is usually smaller than this.
+/// The initial capacity for the text, in bytes. For a process with a GPU, the text is usually
+/// smaller.
 const USUAL: usize = 32 << 10;
 /// On every Linux system, the beginning and the end of a mapping are multiples of this size.
 const PAGE: usize = 4096;
@@ -125,7 +126,7 @@ const PAGE: usize = 4096;
 /// One mapping: an address range with one permission and one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping<'a> {
-    /// The number of the mapping's first page, and of the page after its last. Addresses are not
+    /// The numbers of the mapping's first page and of the page after its last. Addresses are not
     /// stored: lists of mappings are freed, and a search for holders must not find an address in
     /// the freed memory.
     first_page: usize,
@@ -160,7 +161,7 @@ impl<'a> Mapping<'a> {
         let (permissions, rest) = word(rest)?;
         let (offset, rest) = address(rest, b' ')?;
         let (_device, rest) = word(rest)?;
-        // A name may contain spaces, and many of them may come before it.
+        // A name may contain spaces, and may come after many spaces.
         let (inode, name) = word(rest).unwrap_or((rest, ""));
         let page = |address| Some(usize::try_from(address).ok()? / PAGE);
         let may = |at, access| permissions.as_bytes().get(at) == Some(&access);
@@ -180,7 +181,7 @@ impl<'a> Mapping<'a> {
 /// Splits `text` into the hexadecimal number with which it begins, and the part after `end`, the
 /// character that follows the number.
 fn address(text: &str, end: u8) -> Option<(u64, &str)> {
-    /// The largest number of digits of a number with 64 bits.
+    /// The maximum number of hexadecimal digits of a 64-bit number.
     const LONGEST: usize = 16;
 
     let (number, digits) = hexadecimal(text.as_bytes());
@@ -219,14 +220,15 @@ pub(crate) fn read_maps() -> String {
     // A `Take` does not ask for the size of the file, which the kernel does not know.
     let read = |file: File| file.take(u64::MAX).read_to_end(&mut maps);
     match uncancelled(|| File::open("/proc/self/maps").and_then(read)) {
-        // The name of a file need not be text.
+        // The name of a file need not be valid UTF-8.
         Ok(_) => String::from_utf8(maps)
             .unwrap_or_else(|why| String::from_utf8_lossy(why.as_bytes()).into_owned()),
         Err(_) => String::new(),
     }
 }
 
-/// Returns the mappings in a text of this format, in the order of their addresses.
+/// Returns the mappings in `maps`, the text that [`read_maps`] returns, in the order of their
+/// addresses.
 pub(crate) fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
     maps.lines().filter_map(Mapping::parse)
 }

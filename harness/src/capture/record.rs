@@ -23,7 +23,7 @@ use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 /// The environment variable that requests a recording.
 pub(crate) const VARIABLE: &str = "GPU_LEAK_CHECK_RECORD";
 
-/// The placeholder for the process id.
+/// The placeholder for the process ID.
 const PID: &str = "%p";
 
 /// The recorder of this process. It is set when the first check begins; `None` if no recording was
@@ -57,7 +57,7 @@ pub(crate) fn name_for_a_child() -> Option<PathBuf> {
     requested().map(|name| with_placeholder(Path::new(&name)))
 }
 
-/// Returns a name with a placeholder for the process id: `gpu-%p.jsonl` for `gpu.jsonl`.
+/// Returns a name with a placeholder for the process ID: `gpu-%p.jsonl` for `gpu.jsonl`.
 fn with_placeholder(name: &Path) -> PathBuf {
     let (Some(stem), false) = (name.file_stem(), name.to_string_lossy().contains(PID)) else {
         return name.to_owned();
@@ -139,9 +139,9 @@ struct RecorderState {
     output: RecordingOutput,
     /// The number of the last event.
     order: u64,
-    /// The number of the first backtrace that has not been written.
+    /// The ID of the first backtrace that has not been written.
     next_stack: u32,
-    /// Backtraces whose numbers were assigned before their frames were stored.
+    /// The IDs of backtraces that were assigned before the frames were stored.
     late: Vec<u32>,
 }
 
@@ -210,7 +210,7 @@ impl Recorder {
         self.write(&mut state, lines);
     }
 
-    /// Adds lines of a check. If the order matters, call this [between two
+    /// Adds lines of a check. If their position among the events matters, call this [between two
     /// events](crate::ledger::Ledger::between_events).
     pub(crate) fn add<L: Serialize>(&self, added: &[L]) {
         let _quiet = quiet();
@@ -246,7 +246,7 @@ impl Recorder {
 
 impl RecorderState {
     /// Returns lines for the backtraces that have been interned since the last call. They are found
-    /// by their numbers rather than through the events that refer to them, because a backtrace is
+    /// by their IDs rather than through the events that refer to them, because a backtrace is
     /// interned before its event is applied.
     fn new_stacks(&mut self, stacks: &Stacks) -> serde_json::Result<Vec<u8>> {
         let end = stacks.end();
@@ -257,7 +257,7 @@ impl RecorderState {
         for number in self.late.drain(..) {
             let id = StackId(number);
             match stacks.frames(id) {
-                // Another thread has taken the number and is about to store the backtrace.
+                // Another thread has reserved the ID and is about to store the backtrace.
                 [] => late.push(number),
                 addresses => lines.extend(line(&Line::<Event>::Stack(Stack {
                     id,

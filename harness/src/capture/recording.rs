@@ -49,7 +49,7 @@ pub struct RecordingHeader {
     pub version: String,
     /// The program's file name.
     pub program: String,
-    /// The process id.
+    /// The process ID.
     pub pid: u32,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct RecordedEvent<E> {
     /// The number of the event, counted from 1 without gaps.
     pub(crate) order: u64,
     pub(crate) event: E,
-    /// The ticket of a free, which the event for the end of that free refers to.
+    /// The ticket of a free or a launch, to which the event for its end refers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ticket: Option<Ticket>,
     /// The time of the event, in microseconds since 1970 in UTC. It does not affect the judgement.

@@ -113,7 +113,7 @@ fn read(value: Value) -> Result<Line<Value>, String> {
         "symbol" => of(value, Line::Symbol),
         "check-began" => of(value, Line::CheckBegan),
         "check" => of(value, Line::Check),
-        _ => Err("no such record".to_owned()),
+        _ => Err("unknown kind of record".to_owned()),
     }
     .map_err(|error| format!("{record}: {error}"))
 }
@@ -159,7 +159,7 @@ fn restore(ledger: &Ledger, stack: &Stack) -> Result<(), String> {
     }
 }
 
-/// Whether this is the number of a backtrace, or 0, which stands for none.
+/// Whether this is the ID of a backtrace, or 0, which stands for none.
 fn is_stack(ledger: &Ledger, number: u64) -> bool {
     let frames = |number| ledger.stacks().frames(StackId(number));
     number == 0 || u32::try_from(number).is_ok_and(|number| !frames(number).is_empty())

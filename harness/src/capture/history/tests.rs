@@ -21,8 +21,10 @@ fn code_at_the_address_of_unloaded_code_is_distinguished_from_it() {
         history.record(StackId(stack));
     }
     let at = |stack, address| {
-        let modules = history.era_of(StackId(stack)).expect("it was recorded");
-        modules.find(address).expect("a module").clone()
+        let modules = history
+            .era_of(StackId(stack))
+            .expect("the backtrace was recorded");
+        modules.find(address).expect("a module is there").clone()
     };
     assert_eq!(at(1, 0x8010).name(), "libcudart.so.13");
     assert_eq!(at(2, 0x8010).name(), "libplugin.so");
@@ -30,7 +32,11 @@ fn code_at_the_address_of_unloaded_code_is_distinguished_from_it() {
     assert!(!now.has(&at(1, 0x8010)) && now.has(&at(2, 0x8010)));
     // Modules that stayed loaded are the same objects in both eras.
     assert!(now.has(&at(1, 0x2000)));
-    assert_eq!(history.era_of(StackId(3)), None, "it was not recorded");
+    assert_eq!(
+        history.era_of(StackId(3)),
+        None,
+        "the backtrace was not recorded"
+    );
 }
 
 #[test]
@@ -43,7 +49,11 @@ fn a_rebuilt_file_is_another_module() {
     let anew = PLUGIN.replace(" 13 ", " 14 ");
     let changes = |loaded, unloaded| -> Changes { (loaded, unloaded) };
     history.note(changes(1, 0), || PLUGIN.to_owned());
-    let before = history.now().find(0x8010).expect("a module").clone();
+    let before = history
+        .now()
+        .find(0x8010)
+        .expect("a module is there")
+        .clone();
     history.note(changes(2, 1), || anew);
     assert!(!history.now().has(&before));
 }

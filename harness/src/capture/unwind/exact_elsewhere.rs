@@ -7,8 +7,8 @@ pub(crate) fn trace(mut visit: impl FnMut(usize, usize) -> bool) {
     // Reading other properties of a frame would look up symbols.
     let visit = |frame: &backtrace::Frame| visit(frame.sp() as usize, frame.ip() as usize);
     if cfg!(unix) {
-        // SAFETY: the locked variant exists for unwinders with shared state, such as Windows'
-        // dbghelp. On Unix, the unwinder is `_Unwind_Backtrace`. It walks the stack of the calling
+        // SAFETY: the locked variant exists for unwinders with shared state, such as dbghelp on
+        // Windows. On Unix, the unwinder is `_Unwind_Backtrace`. It walks the stack of the calling
         // thread and takes the loader's lock itself to find unwind tables, so any number of threads
         // may call it at the same time. The closure does not panic.
         unsafe { backtrace::trace_unsynchronized(visit) };

@@ -110,7 +110,7 @@ fn frame(address: u64, registers: &UnwindRegsNative) -> UnwoundFrame {
 /// A walk of this thread's stack.
 pub(super) struct StackWalk<'a> {
     here: &'a Registers,
-    /// The table that numbers the backtrace.
+    /// The table that assigns the ID of the backtrace.
     stacks: &'a Stacks,
     words: StackWords,
     modules: &'static UnwindModules,
@@ -137,7 +137,7 @@ impl<'a> StackWalk<'a> {
         WalkStart::new(from, &self.words, self.stacks.state())
     }
 
-    /// Returns the number of the backtrace if this walk has followed the thread's previous walk
+    /// Returns the ID of the backtrace if the same walk has followed the thread's previous walk
     /// before.
     pub(super) fn predicted(&mut self) -> Option<StackId> {
         if self.modules.is_under_valgrind {
@@ -226,9 +226,9 @@ impl<'a> StackWalk<'a> {
     }
 }
 
-/// Must be called after a walk of which only the frames `same` were right. The reason may be that a
-/// library has been loaded or unloaded. Otherwise, the caller of the last of these frames was
-/// guessed.
+/// Must be called after a walk of which only the frames `same` were correct. The reason may be that
+/// a library has been loaded or unloaded. Otherwise, the caller of the last of these frames was
+/// guessed wrong.
 pub(super) fn differed(same: &[usize]) {
     if let (Some(modules), Some(last)) = (modules::refresh(), same.last()) {
         modules.add_wrong(*last as u64);

@@ -133,7 +133,7 @@ pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
     }
 }
 
-/// Returns the number of a backtrace of this thread. The backtrace is interned if it is new.
+/// Returns the ID of a backtrace of this thread. The backtrace is interned if it is new.
 fn interned(stacks: &Stacks, frames: &[usize]) -> StackId {
     stacks.find(frames).unwrap_or_else(|| {
         let stack = stacks.intern(frames);

@@ -15,7 +15,7 @@ impl NoRegisters {
     }
 }
 
-/// Stands for a walk. There is none.
+/// Stands for a walk. It has no values, because this unwinder walks no stacks.
 pub(super) enum NoWalk {}
 
 pub(super) use self::NoWalk as StackWalk;

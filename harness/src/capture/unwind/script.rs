@@ -50,7 +50,7 @@ impl Joined {
         }
     }
 
-    /// Joins other return addresses and the same lines.
+    /// Joins other return addresses to the same lines.
     pub(super) fn behind(&self, frames: &Frames) -> Self {
         let mut words = [0; super::DEPTH + DEPTH];
         let addresses = frames.as_slice().len();

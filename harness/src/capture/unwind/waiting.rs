@@ -3,8 +3,9 @@
 
 use gpu_leak_holders::{ReturnAddresses, WaitingThread};
 
-/// Walks the stack of `thread`. `word` reads a word of memory. This is supported only on x86-64,
-/// where a call stores its return address on the stack. On other processors, nothing is found.
+/// Walks the stack of `thread`, reading its memory through `word`. The walk relies on x86-64, where
+/// a call stores its return address on the stack, and is supported only on Linux with glibc. On
+/// other platforms, it finds nothing.
 pub(crate) fn walk_waiting(
     thread: WaitingThread,
     word: &mut dyn FnMut(u64) -> Option<u64>,

@@ -26,7 +26,7 @@ impl Reporter<'_> {
     }
 
     fn begin(&self, event: Event) -> Ticket {
-        self.ledger.apply(&event).expect("a ticket")
+        self.ledger.apply(&event).expect("the event has a ticket")
     }
 
     fn end(&self, ticket: Ticket, error: u32) {
@@ -260,7 +260,7 @@ fn a_replay_of_every_kind_of_event_gives_the_same_ledger() {
     assert!(!source.torn);
     let events = lines.iter().filter_map(|line| line["event"].as_object());
     let recorded: BTreeSet<String> = events.flat_map(|event| event.keys().cloned()).collect();
-    assert_eq!(recorded, all_kinds(), "each kind is recorded here");
+    assert_eq!(recorded, all_kinds(), "every kind of event is recorded");
 }
 
 #[test]

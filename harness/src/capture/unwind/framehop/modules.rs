@@ -224,7 +224,8 @@ fn copy_of(bytes: &[u8]) -> ModuleBytes {
 /// Returns the offset of `.eh_frame` from the start of `.eh_frame_hdr`, whose bytes are `index`.
 fn offset_of_frames(index: &[u8]) -> Option<i64> {
     // Every linker uses these encodings: the address is relative to itself, the number of entries
-    // has 32 bits, and the entries are relative to the index. For others, framehop may overflow.
+    // has 32 bits, and the entries are relative to the index. With other encodings, framehop may
+    // overflow.
     let [1, 0x1b, 0x03, 0x3b, a, b, c, d] = *index.first_chunk()? else {
         return None;
     };
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn only_an_index_in_the_usual_encodings_is_used() {
         assert_eq!(offset_of_frames(&[1, 0x1b, 3, 0x3b, 8, 0, 0, 0]), Some(12));
-        // A damaged number of entries has 64 bits.
+        // The damaged encoding says that the number of entries has 64 bits.
         assert_eq!(offset_of_frames(&[1, 0x1b, 4, 0x3b, 8, 0, 0, 0]), None);
         assert_eq!(offset_of_frames(&[1, 0x1b, 3]), None);
     }

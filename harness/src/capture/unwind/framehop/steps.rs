@@ -77,8 +77,8 @@ impl KnownSteps {
         }
     }
 
-    /// Adds the callers of this frame as earlier walks found them, as long as nothing has changed
-    /// since. Returns the last of these frames, and whether there is room for another one.
+    /// Adds the callers of this frame that earlier walks found to `frames`, as long as nothing has
+    /// changed since. Returns the last of these frames, and whether there is room for another one.
     // Most builds of the harness are not optimised, and this loop takes most of the time of a walk
     // that is not recognised, so it uses neither closures nor iterators.
     pub(super) fn follow(
@@ -109,7 +109,7 @@ impl KnownSteps {
         let read = match words.count {
             1 => [words.first[0]; WORDS],
             WORDS => words.first,
-            // There is nothing to compare, or there is no room for it.
+            // Either there is nothing to compare, or there are more words than a slot can hold.
             _ => return,
         };
         let from = from.inverted();
@@ -219,7 +219,7 @@ mod tests {
             stack[0] += 1;
             assert!(
                 is_known(&steps, FROM, &stack),
-                "a word that it does not read"
+                "a word that the step does not read"
             );
             stack[last] += 1;
             assert!(!is_known(&steps, FROM, &stack), "{read:?}");

@@ -18,7 +18,7 @@ fn compare() -> usize {
     let mut walk = StackWalk::begin(&here, &STACKS).expect("this thread's stack is known");
     let predicted = walk.predicted();
     let mut quick = Frames::new();
-    let caller = walk.frames(&mut quick).expect("a caller");
+    let caller = walk.frames(&mut quick).expect("the walk finds callers");
     let exact = exact_walk(caller);
     assert_eq!(quick.as_slice(), exact.as_slice());
     let backtrace = STACKS.intern(quick.as_slice());
@@ -187,7 +187,8 @@ fn a_walk_is_kept_only_with_the_backtrace_that_its_steps_found() {
         let here = Registers::new();
         let mut walk = StackWalk::begin(&here, &STACKS).expect("this thread's stack is known");
         let predicted = walk.predicted();
-        walk.frames(&mut Frames::new()).expect("a caller");
+        walk.frames(&mut Frames::new())
+            .expect("the walk finds callers");
         walk.keep(backtrace);
         predicted
     }

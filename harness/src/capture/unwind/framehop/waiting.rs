@@ -3,8 +3,8 @@
 //! The kernel provides the instruction pointer of that call and the stack pointer. The other
 //! registers are unknown at first. Registers that a function has saved are restored during the
 //! walk, as the unwind tables specify. The frame pointer of the innermost function that uses one is
-//! derived from the prologue of that function. If neither helps, the walk ends, because nothing is
-//! guessed.
+//! derived from the prologue of that function. If neither is possible, the walk ends, because
+//! nothing is guessed.
 
 use std::ops::RangeInclusive;
 
@@ -23,10 +23,11 @@ const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
 /// How many bytes of a prologue are read after the code that sets the frame pointer: its pushes and
 /// its allocation of local variables.
 const BEGINNING: usize = 32;
-/// The greatest distance, in bytes, from the beginning of a function to an instruction that
-/// may run before the frame is set up.
+/// The greatest distance, in bytes, from the entry of a function to the code that sets its frame
+/// pointer.
 const BEFORE_FRAME: u64 = 256;
-/// How many bytes of code before a call are read, to find the code that sets its arguments.
+/// How many bytes of code before a return address are read, to find the call and the address that
+/// it calls.
 const BEFORE_CALL: usize = 64;
 
 /// Walks the stack of a waiting thread. `word` reads a word of the stack or of the program's code.
@@ -147,9 +148,9 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
         None
     }
 
-    /// Whether the call that returns to `address` calls the function at `entry`, judging by the
-    /// code. The call may contain the distance to the function. It may also use an address in
-    /// memory, which is read by the call itself or by an earlier load into a register.
+    /// Whether the call that returns to `address` calls the function that begins within `entry`,
+    /// judging by the code. The call may contain the distance to the function. It may also use an
+    /// address in memory, which is read by the call itself or by an earlier load into a register.
     fn calls(&mut self, address: u64, entry: &RangeInclusive<u64>) -> bool {
         let start = address.saturating_sub(BEFORE_CALL as u64);
         let Some(code) = self.bytes(start, BEFORE_CALL) else {

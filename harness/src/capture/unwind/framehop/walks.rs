@@ -1,4 +1,4 @@
-//! Remembers whole walks with the numbers of their backtraces, for walks of a stack that has not
+//! Remembers whole walks with the IDs of their backtraces, for walks of a stack that has not
 //! changed.
 //!
 //! A program repeats the same sequence of allocations again and again, so a walk is usually the one
@@ -35,7 +35,7 @@ pub(super) struct WalkStart {
     from: UnwoundFrame,
     /// The end of the stack, because words beyond it cannot be read.
     end: u64,
-    /// The state of the table that numbers backtraces.
+    /// The state of the table that assigns IDs to backtraces.
     stacks: usize,
 }
 
@@ -141,7 +141,7 @@ impl KnownWalks {
         }
     }
 
-    /// Returns the number of the backtrace if the walk that begins at `start` has followed this
+    /// Returns the ID of the backtrace if the walk that begins at `start` has followed this
     /// thread's last walk before.
     pub(super) fn predicted(&self, start: &WalkStart, words: &StackWords) -> Option<StackId> {
         let [first, second] = self.walks[LAST.get()].next;
@@ -222,8 +222,8 @@ fn needed_words(steps: &[TracedStep], words: &mut Vec<(u64, u64)>) -> Option<boo
             return None;
         }
         // The position of the caller's frame can be derived from the frame pointer only if that
-        // points into this frame, which may consist of only the return address and the frame
-        // pointer by now. The frame pointer may also be the reason why a walk ended.
+        // pointer points into this frame, of which only the return address and the saved frame
+        // pointer may be left. The frame pointer may also be the reason why a walk ended.
         let from = step.from.inverted();
         let lowest = from.stack_pointer.saturating_sub(16);
         let may_be_used =

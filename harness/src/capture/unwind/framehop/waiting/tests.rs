@@ -39,16 +39,16 @@ fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
     let (tell, reported) = channel();
     let (stop, stopped) = channel();
     let waiting = thread::spawn(move || {
-        let task = fs::read_link("/proc/thread-self").expect("Linux");
-        tell.send((task, own())).expect("the test");
+        let task = fs::read_link("/proc/thread-self").expect("the link exists on Linux");
+        tell.send((task, own())).expect("the test is waiting");
         waits(wait, &stopped);
     });
-    let (task, own) = reported.recv().expect("the thread");
+    let (task, own) = reported.recv().expect("the thread has reported its stack");
     let call = fs::canonicalize("/proc")
         .unwrap()
         .join(task)
         .join("syscall");
-    let memory = File::open("/proc/self/mem").expect("this process's own");
+    let memory = File::open("/proc/self/mem").expect("a process may read its own memory");
     let mut word = |at: u64| {
         let mut bytes = [0; 8];
         memory.read_exact_at(&mut bytes, at).ok()?;
@@ -59,7 +59,7 @@ fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
     let mut walked = ReturnAddresses::default();
     for _ in 0..10_000 {
         thread::sleep(Duration::from_millis(1));
-        let before = fs::read_to_string(&call).expect("a thread");
+        let before = fs::read_to_string(&call).expect("the thread is running");
         if !before.starts_with(|first: char| first.is_ascii_digit()) {
             continue;
         }
@@ -76,13 +76,13 @@ fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
         walked = walk(waiting, &mut word);
         let is_inside =
             |it: &(u64, u64)| (waits as *const () as u64..).take(200).any(|at| at == it.1);
-        let same = fs::read_to_string(&call).expect("a thread") == before;
+        let same = fs::read_to_string(&call).expect("the thread is running") == before;
         if same && walked.complete && walked.found.iter().any(is_inside) {
             break;
         }
     }
     drop(stop);
-    waiting.join().expect("the thread");
+    waiting.join().expect("the thread did not panic");
     (walked, own)
 }
 
