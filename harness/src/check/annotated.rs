@@ -21,7 +21,7 @@ use crate::ledger::ScopeId;
 use crate::registry;
 use crate::report::text;
 
-/// The exit code for wrong settings.
+/// The exit code for invalid settings.
 const USAGE: u8 = 2;
 /// The exit code for findings.
 const FINDINGS: u8 = 1;
@@ -36,8 +36,9 @@ pub fn run(case: &'static Case) -> ExitCode {
     run_as(case, Caller::Runner)
 }
 
-/// Like [`run`], but called by the test function itself. libtest calls that function on a thread
-/// with the test's name, and the program's own code may call it on any thread.
+/// Runs one annotated test as [`run`] does, but is called by the test function itself. libtest
+/// calls that function on a thread with the test's name, and the program's own code may call it on
+/// any thread.
 ///
 /// # Panics
 ///
@@ -98,12 +99,12 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
 
 /// Runs a program's `main` and reports its leaks.
 ///
-/// The exit code is the program's own if the program failed, 1 for findings, and 2 for wrong
+/// The exit code is the program's own if the program failed, 1 for findings, and 2 for invalid
 /// settings.
 ///
 /// # Panics
 ///
-/// Panics with the program's own panic.
+/// Panics if the program's `main` panics.
 pub fn run_program(case: &'static Case) -> ExitCode {
     let settings = match settings_of(case) {
         Ok(settings) => settings,
@@ -135,8 +136,8 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     outcome::end_like_body(case, checked.end)
 }
 
-/// Runs all checks of a program that the command line selects, with libtest's options. This
-/// implements [`main!`](crate::main).
+/// Runs the checks of this program that the command line selects. The command line has the same
+/// options as that of libtest. This function implements [`main!`](crate::main).
 #[cfg(feature = "main")]
 pub fn main() -> ExitCode {
     let arguments = libtest_mimic::Arguments::from_args();
@@ -163,7 +164,7 @@ fn session_of(case: &'static Case, settings: CheckSettings, turn: Turn<'static>)
 }
 
 /// Returns the settings of an annotated test or of a program's `main`, or a message if they are
-/// wrong.
+/// invalid.
 fn settings_of(case: &Case) -> Result<CheckSettings, String> {
     let Case {
         options, origin, ..

@@ -1,4 +1,4 @@
-//! If an assertion of this crate fails, makes it the verdict of its test in every format. A test
+//! Makes a failed assertion of this crate the verdict of its test in every output format. A test
 //! that fails through `assert_clean`, a block or `assert_no_growth` is not clean, even if it has
 //! left nothing else.
 //!

@@ -112,13 +112,13 @@ impl Check {
     ///
     /// # Panics
     ///
-    /// Panics if the block panics, if it leaked (with the report), or if the run's settings are
-    /// wrong.
+    /// Panics if the block panics, if the check fails (with the report), or if the run's settings
+    /// are invalid.
     pub fn run<T>(self, block: impl FnMut() -> T) -> T {
         self.run_by(|_| {}, block).0
     }
 
-    /// Like [`run`](Self::run), and also returns the report of a check that did not fail.
+    /// Runs the block as [`run`](Self::run) does, and also returns the report.
     ///
     /// ```
     /// use gpu_leak_check::Check;
@@ -189,10 +189,10 @@ impl Check {
         (value, report)
     }
 
-    /// Like [`run`](Self::run), but for an async block, which runs in the task that awaits this
-    /// future. The compiler does not accept this future in `tokio::spawn`, because it cannot prove
-    /// that the future of an async closure is [`Send`]. At the end of each run, the thread that
-    /// polls the future is blocked while the check waits for frees in flight.
+    /// Runs an async block as [`run`](Self::run) runs a block. The block runs in the task that
+    /// awaits this future. The compiler does not accept this future in `tokio::spawn`, because it
+    /// cannot prove that the future of an async closure is [`Send`]. At the end of each run, the
+    /// thread that polls the future is blocked while the check waits for frees in flight.
     ///
     /// ```
     /// # use gpu_leak_check::Check;
@@ -203,7 +203,7 @@ impl Check {
     ///
     /// # Panics
     ///
-    /// Like [`run`](Self::run).
+    /// The conditions are those of [`run`](Self::run).
     pub async fn run_async<T>(self, mut block: impl AsyncFnMut() -> T) -> T {
         let mut returned = None;
         let Some(session) = self.begin(|_| {}) else {
@@ -250,7 +250,8 @@ fn end_block(checked: Result<Checked, End>) -> Option<Report> {
 }
 
 /// Runs `body` up to `rounds` times, and fails if a call site holds more after each round than
-/// before it. Growth needs at least three rounds; with one round, this is an ordinary check.
+/// before it. Growth can be detected only in at least three rounds; with one round, this is an
+/// ordinary check.
 ///
 /// ```
 /// use gpu_leak_check::assert_no_growth;
@@ -260,7 +261,8 @@ fn end_block(checked: Result<Checked, End>) -> Option<Report> {
 ///
 /// # Panics
 ///
-/// Panics if something grows (with the report), if the body panics, or if `rounds` is 0 or 2.
+/// Panics if the check fails (with the report), if the body panics, if `rounds` is 0 or 2, or if
+/// the run's settings are invalid.
 #[track_caller]
 pub fn assert_no_growth(rounds: u32, body: impl FnMut()) {
     Check::new("assert_no_growth").rounds(rounds).run(body);

@@ -46,7 +46,8 @@ pub(crate) fn run_here<T>(
     caught(|| returned(body()))
 }
 
-/// Like [`run_here`], but for an async body, which runs in its scope whenever it is polled.
+/// Runs an async body as [`run_here`] runs a body. The scope is current whenever the body is
+/// polled.
 pub(crate) async fn run_here_async<T>(
     scope: ScopeId,
     body: &mut impl AsyncFnMut() -> T,
@@ -85,8 +86,8 @@ pub(crate) fn run(name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
     run_on(thread::Builder::new(), name, scope, body)
 }
 
-/// Like [`run`], but for a program's `main`. The thread has the name and the stack size of an
-/// initial thread.
+/// Runs a program's `main` as [`run`] runs a body. The thread has the name and the usual stack size
+/// of an initial thread.
 ///
 /// # Panics
 ///

@@ -10,9 +10,9 @@ use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Owner
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
 
-/// The largest number of pairs of stacks that are kept for a run, the most frequent ones. A pair
-/// consists of the stacks of an allocation and of its free. The number is limited because each pair
-/// is resolved to lines.
+/// The largest number of pairs of stacks that are kept for a run. If there are more, the most
+/// frequent ones are kept. A pair consists of the stacks of an allocation and of its free. The
+/// number is limited because each pair is resolved to lines.
 const MOST_FREED: usize = 64;
 
 /// Decides whether a record or an anomaly belongs to a run.
@@ -149,9 +149,9 @@ impl OfRun<'_> {
     }
 }
 
-/// Returns the earlier frees of the addresses that failed frees referred to, among the records that
-/// were created since the event with this number. For a record of an earlier check, it is unknown
-/// whether its address was used again later.
+/// Returns the earlier frees at the addresses to which failed frees referred. Only records that
+/// were created since the event with this number are considered, because it is unknown whether the
+/// address of an earlier record was used again later.
 pub(super) fn freed_before(anomalies: &[Anomaly], since: u64) -> Vec<Freed> {
     let failed: FxHashSet<_> = (anomalies.iter())
         .filter_map(|anomaly| match anomaly {

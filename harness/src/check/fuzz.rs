@@ -7,7 +7,7 @@ use super::replay::judge_again;
 ///
 /// # Panics
 ///
-/// Panics if the property does not hold.
+/// Panics if this is not the case.
 pub fn recording(input: &[u8]) {
     match (judge_again(input), judge_again(input)) {
         (Ok(first), Ok(second)) => assert_eq!(first, second),

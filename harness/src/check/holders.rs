@@ -29,7 +29,7 @@ use crate::units::count;
 
 /// The largest number of resources of one finding that are searched for.
 const MAX_SEARCHED: usize = 4096;
-/// A finding names at most this many places at which blocks that had contained its address were
+/// A finding lists at most this many places at which blocks that had contained its address were
 /// freed.
 const MOST_PLACES: usize = 2;
 /// A finding shows at most this many source lines for the uses of a static, for the allocations of
@@ -170,8 +170,8 @@ pub(crate) fn add(
     }
 }
 
-/// Handles each finding to which no place leads: adds the blocks that still contain one of its
-/// addresses, or the lines at which blocks that contained one were freed.
+/// Handles each finding for which the search found no holder: adds the blocks that still contain
+/// one of its addresses, or the lines at which blocks that contained one were freed.
 fn add_blocks(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -310,7 +310,7 @@ fn site(stack: StackId) -> Site {
     site_of(symbols::frames(stack, &observe::own_sources()), Kind::Block)
 }
 
-/// Whether holders are searched for.
+/// Whether the holders of findings of this kind are searched for.
 fn is_sought(kind: FindingKind) -> bool {
     fails(kind) || kind == FindingKind::FirstUse
 }
@@ -397,7 +397,7 @@ fn thread_name(kept: String, is_started_by_a_test: bool, test: &str) -> Option<S
     }
 }
 
-/// Returns the live threads that a check's own threads have started, by id.
+/// Returns the live threads that a check's own threads have started, by ID.
 fn started_threads() -> FxHashMap<u32, MarkedThread> {
     let threads = gpu_leak_interpose::marked_threads().into_iter();
     let started = threads.filter_map(|thread| Some((u32::try_from(thread.id).ok()?, thread)));

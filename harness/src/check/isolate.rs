@@ -181,7 +181,7 @@ fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str) -> bool) {
 
 #[expect(
     clippy::print_stdout,
-    reason = "libtest captures it and shows it with the test"
+    reason = "libtest captures this output and shows it with the test"
 )]
 fn print_output(text: &str) {
     print!("{text}");

@@ -93,7 +93,7 @@ impl Scope {
     ///
     /// # Panics
     ///
-    /// Panics if the run's settings are wrong, or if a `#[warmup]` function failed.
+    /// Panics if the run's settings are invalid, or if a `#[warmup]` function failed.
     #[track_caller]
     pub fn open(name: impl Into<String>) -> OpenScope {
         let subject = subject_at(&name.into(), Location::caller());
@@ -213,7 +213,7 @@ pub trait Instrument: Future + Sized {
         }
     }
 
-    /// Like [`instrument`](Self::instrument), but with this thread's current scope.
+    /// Runs every poll of this future, and its drop, in this thread's current scope.
     fn in_current_scope(self) -> Instrumented<Self> {
         self.instrument(Scope::current())
     }

@@ -16,7 +16,7 @@ use crate::report::check_report::{Frame, Site};
 /// All allocations and frees in a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Movements {
-    /// The allocations, in order. Resources that only have a handle and no bytes are not included.
+    /// The allocations, in order. Resources that have a handle but no bytes are not included.
     pub allocations: Vec<RecordedAllocation>,
     /// The steps in their lives, in order.
     pub steps: Vec<Step>,
@@ -31,7 +31,7 @@ pub struct RecordedAllocation {
     pub layer: Layer,
     /// The kind of resource.
     pub kind: Kind,
-    /// The first address.
+    /// The first address of the allocation.
     pub address: u64,
     /// The size in bytes.
     pub bytes: u64,

@@ -55,7 +55,7 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     }
 }
 
-/// Returns the backtraces that a judgement may name, except those of live records.
+/// Returns the backtraces to which a judgement may refer, except those of live records.
 fn stacks(run: &RunInput) -> impl Iterator<Item = StackId> {
     let of_record = |record: &Record| record.made.caller.stack;
     let of_anomaly = move |anomaly: &Anomaly| match anomaly {

@@ -74,8 +74,9 @@ fn failed_sum(finding: &Finding) -> FailedSum {
     }
 }
 
-/// Hides from the checks around a nested check what only its further runs have left. `scope` is the
-/// scope of its last run, and `runs` are its runs: all but the first confirm findings.
+/// Hides what only the further runs of a nested check have left from the checks around it. `scope`
+/// is the scope of the nested check's last run, and `runs` contains all of its runs. Each run
+/// except the first confirms findings.
 pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
     let (Some(outer), [first, second, ..], Some(last)) = (current(), runs, runs.last()) else {
         return;
@@ -149,7 +150,7 @@ fn counted<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> FxHashMap<K, usize> {
     counts
 }
 
-/// Takes one from the count of `key`. Returns false if there is none.
+/// Takes one from the count of `key`. Returns false if the count is 0.
 fn take<K: Eq + Hash>(counts: &mut FxHashMap<K, usize>, key: &K) -> bool {
     let count = counts.get_mut(key).filter(|count| **count != 0);
     count.map(|count| *count -= 1).is_some()

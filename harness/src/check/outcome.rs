@@ -1,4 +1,4 @@
-//! Decides the outcome of a test (pass, warn or fail) from its report, and reports it.
+//! Decides the outcome of a test (pass, warn or fail) from its report, and reports the outcome.
 
 use std::panic::resume_unwind;
 use std::process::ExitCode;
@@ -116,7 +116,8 @@ pub(crate) fn fail(case: &Case, headline: impl Into<String>) -> ! {
     fail_at(case.name(), at, headline.into(), "")
 }
 
-/// Like [`fail`], for a check with this report. Prints `details` below the panic message.
+/// Fails the test of this report in the way a panic would. Prints `details` below the panic
+/// message.
 pub(crate) fn fail_with(report: &Report, headline: String, details: &str) -> ! {
     let at = (report.file.as_str(), report.line, report.column);
     fail_at(&report.test, at, headline, details)

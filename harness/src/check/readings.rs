@@ -43,7 +43,7 @@ fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
 struct ProbedLayer {
     layer: Layer,
     place: Place,
-    /// Its probes: each of its pools may have one.
+    /// The probes of the allocator, each of whose pools may have one.
     probes: Vec<&'static dyn Probe>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Baseline {
 /// Returns all figures: those in a snapshot of the ledger, and readings of everything else.
 /// `beside_others` says whether other checks may be active in this process; `baseline` is the
 /// baseline of the run, if the run is over. With `empties`, the driver's pools first release their
-/// unused memory. This comes after [`empty_caches`], because an allocator's segments may come from
+/// unused memory. Call this after [`empty_caches`], because an allocator's segments may come from
 /// one of these pools.
 pub(crate) fn read(
     snapshot: &Snapshot,
@@ -129,7 +129,8 @@ pub(crate) fn read_probed() -> Usage {
 /// times without pauses, and then at most as many times with pauses.
 const READINGS: usize = 16;
 
-/// Like [`layer`], but for an allocator that other threads use at the same time.
+/// Reads the usage of an allocator as [`layer`] does, while other threads may be using the
+/// allocator.
 ///
 /// A thread may be between an allocation and its report. Blocks are reported after they are handed
 /// out, and are reported as freed before they can be handed out again. So the sum may be too large

@@ -46,7 +46,7 @@ fn add_lines(lines: impl FnOnce() -> Vec<Line<Event>>) {
 /// What the recording already contains.
 #[derive(Debug, Default)]
 struct Written {
-    /// The number of the first backtrace that has not been examined.
+    /// The ID of the first backtrace that has not been examined.
     stack: u32,
     addresses: FxHashSet<usize>,
     /// The number of source directories of allocators that were known when the symbols were

@@ -35,7 +35,7 @@ pub struct Replay {
 /// # Errors
 ///
 /// Returns an error if the file cannot be read, is not a recording, or was written by a release
-/// with a later schema. The message names the file and the line.
+/// with a later schema. The message contains the file and the line.
 pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
     let path = path.as_ref();
     judge_again(&fs::read(path)?).map_err(|error| error_at(path, &error))

@@ -62,7 +62,7 @@ impl PeakLog {
         ledger::live().meters().log(self.0)
     }
 
-    /// Like [`Self::read`], but without the lifetimes, which only a timeline shows.
+    /// Returns what [`Self::read`] returns, but without the lifetimes, which only a timeline shows.
     pub(super) fn read_peaks(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let (mut readings, graphs) = self.read();
         readings.iter_mut().for_each(|it| it.lifetimes.clear());
@@ -103,8 +103,8 @@ struct BodyEnd {
 
 impl Run {
     /// Takes the baseline and begins the run. `peaks` says whether all allocations of the run are
-    /// logged. `earlier` contains the scopes of the check's earlier runs, the first of which began
-    /// at `since`.
+    /// logged, and `confirms` whether the run confirms findings. `earlier` contains the scopes of
+    /// the check's earlier runs, the first of which began at `since`.
     pub(crate) fn begin(
         turn: &Turn<'_>,
         facts: &Facts,

@@ -99,7 +99,7 @@ pub(crate) async fn check_async(
     Ok(session.finish())
 }
 
-/// Like [`check_async`], but for a synchronous body.
+/// Does what [`check_async`] does, with a synchronous body.
 pub(crate) fn check(
     session: Session,
     mut body: impl FnMut(ScopeId) -> End,
@@ -108,7 +108,7 @@ pub(crate) fn check(
     let checked = pin!(check_async(session, async |scope| body(scope)));
     match checked.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(checked) => checked,
-        Poll::Pending => unreachable!("there was nothing to wait for"),
+        Poll::Pending => unreachable!("a synchronous body never waits"),
     }
 }
 
@@ -270,7 +270,8 @@ impl Session {
         run
     }
 
-    /// Names the scope of a run after this check, for the checks inside it.
+    /// Records that `scope` is that of a run of this check, so that the checks inside the scope can
+    /// find this check.
     fn name(&self, scope: ScopeId) {
         if self.is_filed {
             tree::name(scope, &Arc::new(self.input.subject.clone()));
@@ -450,7 +451,7 @@ fn file(report: &Report, unowned: Amount) {
     Sink::global().unowned(&report.test, unowned.count, unowned.bytes);
 }
 
-/// Fails the test of a check whose settings are wrong for this reason.
+/// Fails the test of a check whose settings are invalid for this reason.
 ///
 /// # Panics
 ///
@@ -486,7 +487,7 @@ impl Drop for Session {
     }
 }
 
-/// Returns today's date, or 1970-01-01 if the machine's clock is before that.
+/// Returns today's date, or 1970-01-01 if the machine's clock is set to an earlier date.
 fn today() -> Date {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Date::from_days(since.map_or(0, |since| since.as_secs() / 86_400))

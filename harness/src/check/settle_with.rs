@@ -74,8 +74,8 @@ pub(super) fn settle(scope: ScopeId) {
     );
 }
 
-/// Like [`settle`], for a body that ended with `end`. Returns the combined end of the
-/// body and of the registered functions.
+/// Calls the functions registered in `scope`, on this thread, after a body that ended with `end`.
+/// Returns the combined end of the body and of the registered functions.
 pub(super) fn settle_after(scope: ScopeId, end: End) -> End {
     match (caught(|| settle(scope)), end) {
         (panicked @ End::Panicked(_), End::Passed) => panicked,

@@ -19,7 +19,8 @@ use crate::ledger::{Kind, StackId, Stacks};
 use crate::report::check_report::{Frame, Owner};
 use crate::report::symbols;
 
-/// The return addresses inside and outside one address of a backtrace.
+/// The return addresses on either side of one address of a backtrace: first those of its callees,
+/// then those of its callers.
 type Around<'a> = (&'a [usize], &'a [usize]);
 
 /// Identifies a function: its name, its file and its module.
@@ -80,8 +81,8 @@ pub(super) fn mark(names: &mut NameTable, stacks: &Stacks, own: &[&str]) {
     }
 }
 
-/// Returns the return addresses inside and outside that of the frame that looks like a wrapper, if
-/// there is one.
+/// Returns the return addresses on either side of the frame that looks like a wrapper, if there is
+/// such a frame.
 fn place<'a>(
     stack: StackId,
     frames: &[Frame],

@@ -36,7 +36,7 @@ fn status(thread: i32) -> Option<(String, String)> {
 #[derive(Debug)]
 struct TaskDirectory {
     open: File,
-    /// Its device and inode numbers.
+    /// The device and inode numbers of the directory.
     identity: (u64, u64),
 }
 
@@ -81,7 +81,7 @@ pub(super) fn count_threads() -> Option<u64> {
     None
 }
 
-/// Returns the kernel's id of this thread.
+/// Returns the kernel's ID of this thread.
 pub(super) fn this_thread() -> Option<i32> {
     let link = fs::read_link("/proc/thread-self").ok()?;
     link.file_name()?.to_str()?.parse().ok()

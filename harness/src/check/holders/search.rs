@@ -65,8 +65,8 @@ pub(super) fn search(
 }
 
 /// Returns the value that refers to a record in memory. Returns `None` if the record's key is a
-/// number of the ledger or an offset in a device's own address space, or if the memory belonged to
-/// the program before the driver knew of it.
+/// number that the ledger assigned or an offset in a device's own address space, or if the memory
+/// belonged to the program before the driver knew of it.
 pub(super) fn target(record: &Record, finding: usize) -> Option<Target> {
     let first = record.made.key.value();
     let bytes = match record.made.key.space {
@@ -105,8 +105,8 @@ fn objects() -> DriverObjects {
         .iter()
         .map(|record| Hidden::of(record.made.key.value()));
     objects.all.extend(handles);
-    // Physical devices are not in the ledger, because they are never created. They lead to
-    // everything that belongs to their instance.
+    // Physical devices are not in the ledger, because they are never created. Everything that
+    // belongs to their instance is reachable from them.
     objects
         .all
         .extend(vulkan::handles().into_iter().map(Hidden::of));
@@ -160,7 +160,7 @@ fn own_stack() -> Vec<(u64, u64)> {
 /// All searches of a process together may take this many times as long as a single search.
 const SEARCHES: u32 = 50;
 
-/// The nanoseconds that searches have taken.
+/// The time that searches have taken so far, in nanoseconds.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// A search in progress. The time of all searches is limited, because a program may have a thousand
@@ -205,9 +205,9 @@ static ALLOCATORS_STATICS: Mutex<AllocatorsStatics> = Mutex::new(AllocatorsStati
 struct AllocatorsStatics {
     /// The addresses that were reported earlier. Statics may contain old copies of them.
     seen: FxHashSet<u64>,
-    /// How much longer statics may be read.
+    /// For how much longer statics may be read.
     left: Duration,
-    /// The addresses of the words through which statics were found.
+    /// The addresses of the words in which the address of a new block was found.
     words: Vec<u64>,
 }
 
@@ -223,7 +223,7 @@ pub(in crate::check) fn reported_by_allocator(address: u64) {
     statics.left = statics.left.saturating_sub(began.elapsed());
 }
 
-/// Returns the addresses of the words through which statics were found.
+/// Returns the addresses of the words in which the address of a new block was found.
 fn allocators_words() -> Vec<u64> {
     locked(&ALLOCATORS_STATICS).words.clone()
 }

@@ -113,7 +113,7 @@ fn unchecked_threads() -> Vec<String> {
     }
 }
 
-/// Adds the checks that ended other processes and that no process has reported yet.
+/// Adds the checks during which other processes ended and that no process has reported yet.
 fn add_other_processes(summary: &mut Summary) {
     for aborted in unreported() {
         // If this was an isolated test, its parent has reported its end.
@@ -124,8 +124,8 @@ fn add_other_processes(summary: &mut Summary) {
     }
 }
 
-/// Returns checks that ended their process, which therefore could not report them. The next process
-/// of the same run reports them, unless another process has already done so.
+/// Returns the checks during which their process ended, so that it could not report them. The next
+/// process of the same run reports them, unless another process has already done so.
 fn unreported() -> Vec<Aborted> {
     let paths = Sink::global().neighbours();
     let files: Vec<RunFile> = paths

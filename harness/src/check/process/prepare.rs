@@ -56,14 +56,14 @@ fn record_from_the_beginning() {
     }
 }
 
-/// The token of a warm-up's thread and of the threads that it starts. No scope has this number, so
-/// the resources of these threads belong to no scope, and exist before every check.
+/// The token of a warm-up's thread and of the threads that it starts. No scope has this ID, so the
+/// resources of these threads belong to no scope, and exist before every check.
 const TOKEN: u64 = 1 << 32;
 
 /// Runs every warm-up the first time this is called, before the first baseline of the process.
 /// Other checks wait until the warm-ups have ended. This does nothing for a check that a warm-up
 /// itself runs, because that check would wait forever, and nothing for a nested check, because the
-/// outer check has already called it.
+/// outer check has already called this function.
 ///
 /// # Errors
 ///

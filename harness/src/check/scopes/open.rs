@@ -58,7 +58,8 @@ impl Open {
         self.scope
     }
 
-    /// Closes the scope. Returns the records that existed before the scope and were freed in it.
+    /// Closes the scope. Returns the amount of the records that existed before the scope and were
+    /// freed in it.
     pub(crate) fn close(mut self) -> Amount {
         self.is_open = false;
         tree::close(self.scope)
@@ -74,8 +75,8 @@ impl Drop for Open {
     }
 }
 
-/// A guard that sets this thread's scope and restores the previous one, even after a panic. How
-/// threads inherit a scope is in `interpose/src/threads.rs`.
+/// A guard that sets this thread's scope and restores the previous one, even after a panic. The
+/// code in `interpose/src/threads.rs` lets threads inherit a scope.
 #[derive(Debug)]
 pub(crate) struct Token {
     outer: u64,

@@ -72,7 +72,7 @@ impl ScopeNode {
 pub(crate) struct FailureId(u64);
 
 impl FailureId {
-    /// Creates an id that no other failure in this process has.
+    /// Creates an ID that no other failure in this process has.
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -181,13 +181,14 @@ pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
     Some(scope)
 }
 
-/// Returns a number that no scope of this process has had.
+/// Returns an ID that no scope of this process has had.
 fn new_number() -> ScopeId {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     ScopeId(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Closes `scope` and its parts, and returns the earlier records that were freed in them.
+/// Closes `scope` and its parts, and returns the amount of the earlier records that were freed in
+/// them.
 pub(super) fn close(scope: ScopeId) -> Amount {
     let mut tree = locked(&TREE);
     let mut sum = Amount::default();
@@ -380,7 +381,7 @@ impl Lineage {
         self.scopes.get(&scope).copied().flatten()
     }
 
-    /// Whether this is the scope of a further run of a nested check, or inside one.
+    /// Whether `scope` is that of a further run of a nested check, or inside such a scope.
     pub(crate) fn is_in_further_run(&self, scope: ScopeId) -> bool {
         self.further_runs.contains(&scope)
     }

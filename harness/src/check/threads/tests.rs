@@ -6,7 +6,7 @@ use std::thread;
 use super::{TaskDirectory, can_act, is_drivers_name, list_threads, this_thread};
 
 fn own_id() -> i32 {
-    this_thread().expect("an id")
+    this_thread().expect("the kernel lists this thread")
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_test_in_a_module_cuda_is_not_a_thread_of_the_driver() {
 fn another_file_with_the_number_of_the_closed_directory_is_not_read() {
     let kept = TaskDirectory::open().expect("the kernel lists threads");
     assert!(kept.metadata().is_some());
-    let open = File::open("/proc/self/fd").expect("a directory that everyone has");
+    let open = File::open("/proc/self/fd").expect("every process has this directory");
     let reused = TaskDirectory { open, ..kept };
     assert!(reused.metadata().is_none());
 }
@@ -38,7 +38,9 @@ fn another_file_with_the_number_of_the_closed_directory_is_not_read() {
 #[test]
 fn a_joined_thread_cannot_act() {
     for _ in 0..1000 {
-        let joined = thread::spawn(own_id).join().expect("an id");
+        let joined = thread::spawn(own_id)
+            .join()
+            .expect("the thread did not panic");
         assert!(!can_act(joined));
     }
     assert!(can_act(own_id()));
@@ -53,8 +55,14 @@ fn a_thread_with_the_name_of_a_drivers_thread_cannot_act() {
         ("tests::gute_größe", true),
     ] {
         let thread = thread::Builder::new().name(name.to_owned());
-        let result = thread.spawn(|| can_act(own_id())).expect("a thread");
-        assert_eq!(result.join().expect("no panic"), expected, "{name}");
+        let result = thread
+            .spawn(|| can_act(own_id()))
+            .expect("the thread starts");
+        assert_eq!(
+            result.join().expect("the thread did not panic"),
+            expected,
+            "{name}"
+        );
     }
 }
 
@@ -78,7 +86,7 @@ fn a_thread_is_listed_while_others_before_it_end() {
                 sender.send(own_id()).expect("the test waits");
                 thread::park();
             });
-            let id = receiver.recv().expect("an id");
+            let id = receiver.recv().expect("the thread sends its ID");
             // If another test starts a thread, the number of threads does not show that one is
             // missing.
             let known = loop {

@@ -1,9 +1,9 @@
-//! Passes a permit to a process that [`isolate`] starts for one test, which tells the process that
-//! it was started for that test.
+//! Passes a permit to each process that [`isolate`] starts for one test. The permit tells the
+//! process that it was started for that test.
 //!
 //! The parent passes the permit in an environment variable. Processes that the test itself starts
 //! inherit this variable, and they may be other checked programs. So the permit is valid only for a
-//! child of the process whose id it contains.
+//! child of the process whose ID it contains.
 //!
 //! [`isolate`]: crate::check::isolate
 
@@ -40,7 +40,7 @@ pub(crate) fn permit() -> Option<&'static str> {
     permit.as_deref()
 }
 
-/// Returns the id of the process that created this permit.
+/// Returns the ID of the process that created this permit.
 pub(crate) fn parent(permit: &str) -> Option<u32> {
     permit.split('-').next()?.parse().ok()
 }
@@ -70,7 +70,7 @@ fn is_left_behind(_: u32) -> bool {
     false
 }
 
-/// Whether the process with this id exists and has not ended.
+/// Whether the process with this ID exists and has not ended.
 #[cfg(target_os = "linux")]
 fn is_alive(process: u32) -> bool {
     // A process that has ended remains a zombie until its parent waits for it.
@@ -96,18 +96,21 @@ mod tests {
 
         assert!(super::is_alive(std::process::id()));
         // The kernel truncates the name of the process inside a character.
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = tempfile::tempdir().expect("the directory is created");
         let program = directory.path().join("tests_of_my_größe");
-        std::os::unix::fs::symlink("/bin/cat", &program).expect("a link");
+        std::os::unix::fs::symlink("/bin/cat", &program).expect("the link is created");
         let mut command = Command::new(program);
-        let mut child = command.stdin(Stdio::piped()).spawn().expect("a process");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("the process starts");
         assert!(super::is_alive(child.id()));
         // The child ends when its input is closed.
         drop(child.stdin.take());
         while super::is_alive(child.id()) {
             std::thread::yield_now();
         }
-        child.wait().expect("a child");
+        child.wait().expect("the child has ended");
         assert!(!super::is_alive(child.id()));
     }
 }

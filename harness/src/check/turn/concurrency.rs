@@ -65,7 +65,7 @@ fn is_started_by_nextest(
 }
 
 fn arguments() -> impl Iterator<Item = String> {
-    // An argument that is not valid text is not an option of libtest.
+    // An argument that is not valid UTF-8 is not an option of libtest.
     let arguments = env::args_os().skip(1);
     arguments.map(|argument| argument.to_string_lossy().into_owned())
 }
@@ -175,7 +175,7 @@ fn is_counted_thread() -> bool {
     !is_first_thread() && interpose::token() == 0 && !IS_RUNNER.get()
 }
 
-/// How long a check waits for a thread that is being started, which may take long to run on a busy
+/// How long a check waits for a thread that is being started, which may begin to run late on a busy
 /// machine. After that time, the check assumes that it is not alone.
 const LONGEST_START: Duration = Duration::from_secs(1);
 
@@ -328,7 +328,7 @@ fn threads_of_ended_checks(earlier: &[ScopeId]) -> Vec<(i32, Option<u64>)> {
     }
     let threads = interpose::marked_threads().into_iter();
     let left = threads.filter(|thread| {
-        // The token of a driver's own thread does not fit in the number of a scope.
+        // The token of a driver's own thread does not fit in the ID of a scope.
         let scope = u32::try_from(thread.token).ok().filter(|scope| *scope != 0);
         scope.is_some_and(|scope| is_of_an_ended_check(ScopeId(scope), earlier))
     });

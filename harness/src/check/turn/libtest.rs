@@ -52,7 +52,7 @@ const TAKES_A_VALUE: [&str; 6] = [
     "-Z",
 ];
 
-/// The error message of the second entry.
+/// The error message for a case that libtest enters a second time.
 pub(crate) const REGISTERED_TWICE: &str = "this test is registered twice and would run twice: \
     put `#[gpu_leak_check]` above `#[test]`, or leave `#[test]` out (the attribute adds it)";
 

@@ -10,7 +10,7 @@ fn alone(arguments: &str, variables: &[(&str, &str)]) -> bool {
     decide(arguments.split_whitespace().map(str::to_owned), find, 8) != Concurrency::Several
 }
 
-/// A driver's thread is counted under a token that is not the number of a scope.
+/// A driver's thread is counted under a token that is not the ID of a scope.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thread_of_an_ended_check_is_listed_and_one_of_a_driver_is_not() {
@@ -24,14 +24,17 @@ fn a_thread_of_an_ended_check_is_listed_and_one_of_a_driver_is_not() {
         let (ends, waits) = mpsc::channel::<()>();
         let (says, said) = mpsc::channel();
         let thread = thread::spawn(move || {
-            says.send(this_thread()).expect("a receiver");
+            says.send(this_thread()).expect("the test is receiving");
             let _ = waits.recv();
         });
         gpu_leak_interpose::set_token(before);
-        let id = said.recv().expect("an id").expect("Linux has /proc");
+        let id = said
+            .recv()
+            .expect("the thread sends its ID")
+            .expect("Linux has /proc");
         let left = threads_of_ended_checks(&[]);
         drop(ends);
-        thread.join().expect("no panic");
+        thread.join().expect("the thread did not panic");
         left.iter().any(|(thread, _)| *thread == id)
     };
     assert!(listed_with(u64::from(u32::MAX - 7)));
