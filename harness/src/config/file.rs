@@ -129,13 +129,14 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Returns a message of the form `file:line:column: what is wrong`.
+    /// Returns a message of the form `file:line:column: what is wrong`, or one that says why the
+    /// file cannot be read.
     pub(super) fn read(path: &Path, shown: &str) -> Result<Self, String> {
         let text = fs::read_to_string(path).map_err(|why| format!("cannot read {shown}: {why}"))?;
         Self::of_text(&text, shown)
     }
 
-    /// Like [`Self::read`], but from text.
+    /// Parses the text of a file. Error messages call the file `shown`.
     pub(super) fn of_text(text: &str, shown: &str) -> Result<Self, String> {
         Self::parse(text, shown).map_err(|(at, what)| {
             let (line, column) = place(text, at);
@@ -304,7 +305,7 @@ fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
     found.cloned().ok_or_else(|| {
         format!(
             "GPU_LEAK_CHECK_CONFIG names {}, but there is no such file: a relative path is \
-             resolved from {}",
+             resolved from {} or from the working directory",
             chosen.display(),
             root.display()
         )

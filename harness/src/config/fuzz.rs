@@ -12,7 +12,7 @@ use crate::options::Options;
 ///
 /// # Panics
 ///
-/// Panics if the property does not hold.
+/// Panics if this is not the case.
 pub fn config(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     match File::of_text(&text, "f.toml") {
@@ -59,7 +59,7 @@ fn is_line(text: &str, line: usize) -> bool {
 ///
 /// # Panics
 ///
-/// Panics if the property does not hold.
+/// Panics if this is not the case.
 pub fn variables(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let pairs = || text.lines().filter_map(|line| line.split_once('='));

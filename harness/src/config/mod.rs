@@ -218,7 +218,8 @@ pub fn variables() -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// Returns a message of the form `file:line:column: what is wrong`.
+/// Returns a message of the form `file:line:column: what is wrong`, or one that says why the file
+/// cannot be read.
 pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<Suppression>, String> {
     File::read(path, shown).map(|file| file.allow)
 }

@@ -145,8 +145,8 @@ words!(KeptForTheProcess { "allow" => Allow, "fail" => Fail, });
 /// What happens if a check has no result. The variable is `GPU_LEAK_CHECK`, and the key is `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// If a driver is in use but cannot be traced, the check fails if `CI` is set. Otherwise this
-    /// is only reported in a note.
+    /// If a driver is in use but cannot be traced, the check fails if `CI` is set. In all other
+    /// cases, the missing result is only reported.
     Auto,
     /// A check without a result fails, even without a driver.
     Require,

@@ -1,5 +1,5 @@
 //! Checks the keys of the configuration file before its values are read, so that the error for a
-//! wrong key can suggest the key that was probably meant.
+//! unknown key can suggest the key that was probably meant.
 
 use gpu_leak_check_options::nearest;
 use toml::de::{DeTable, DeValue};
@@ -56,8 +56,9 @@ pub(super) fn misplaced(text: &str) -> Option<(usize, String)> {
         let header = section.header;
         match value.get_ref() {
             DeValue::Table(_) if section.repeats => {
-                let what =
-                    format!("write {header}, with double brackets, because there may be several");
+                let what = format!(
+                    "write {header} with double brackets: the file may contain several such tables"
+                );
                 found.push((at, what));
             }
             DeValue::Table(table) => check(table),
