@@ -94,7 +94,7 @@ mod tests {
             [1, 2, 3, 4].map(|number: u64| number + (1 << 60));
         began(first, 0, CONTEXT);
         began(second, 9, CONTEXT);
-        assert_eq!(ended(third), None, "no capture began there");
+        assert_eq!(ended(third), None, "no capture began on that stream");
         assert_eq!(ended(second), Some(9));
         assert_eq!(count(), 1);
         assert_eq!(ended(first), Some(0));

@@ -127,7 +127,7 @@ functions! {
         stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
         count: *mut usize
     );
-    /// Like `capture`, except that stream 0 is the thread's own stream.
+    /// Does the same as `capture`, except that stream 0 means the thread's own stream.
     [unsafe] capture_per_thread = c"cuStreamGetCaptureInfo_v2_ptsz"(
         stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
         count: *mut usize
@@ -190,7 +190,7 @@ fn keep(library: &Library) -> &'static Driver {
     DRIVER.get_or_init(|| functions)
 }
 
-/// Like [`find`], but loads the driver if necessary.
+/// Finds the driver, or loads it if it is not loaded in the process.
 ///
 /// # Errors
 ///
@@ -240,8 +240,9 @@ pub(crate) fn get() -> Option<&'static Driver> {
     DRIVER.get().filter(|_| exit::may_call_driver())
 }
 
-/// Returns the driver's name of an error, such as `CUDA_ERROR_OUT_OF_MEMORY`. If the driver may not
-/// be called and the error is not one that breaks contexts, returns a text such as `CUresult 2`.
+/// Returns the driver's name for an error, such as `CUDA_ERROR_OUT_OF_MEMORY`. If the error is not
+/// one that breaks contexts and the driver may not be called, the result is a text such as
+/// `CUresult 2`.
 pub(crate) fn error_name(error: CuResult) -> String {
     let _quiet = quiet();
     let known = || {

@@ -87,7 +87,8 @@ impl Exclusion {
         self.begin()
     }
 
-    /// Begins a destroy call, after waiting for the readings in progress. It is never `None`.
+    /// Begins a destroy call, after waiting for a limited time for the readings in progress. The
+    /// result is never `None`.
     pub(crate) fn destroy(&'static self) -> Option<Destruction> {
         self.begin()
     }
@@ -129,7 +130,10 @@ mod tests {
         let destruction = exclusion.destroy().unwrap();
         assert!(exclusion.read().is_none(), "no other reading begins");
         drop(reading);
-        assert!(exclusion.read().is_none(), "nor when the first one ends");
+        assert!(
+            exclusion.read().is_none(),
+            "no other reading begins when the first one ends"
+        );
         drop(destruction);
         assert!(exclusion.read().is_some());
     }

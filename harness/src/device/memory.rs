@@ -1,7 +1,8 @@
-//! Reads the memory usage of whole devices. It is only advisory, because other processes and the
-//! driver itself also use the devices. Finds these other processes, as far as permissions allow.
+//! Reads the memory usage of whole devices. This usage is only advisory, because other processes
+//! and the driver itself also use the devices. Finds these other processes, as far as permissions
+//! allow.
 
-#![expect(unsafe_code, reason = "makes contexts current through raw handles")]
+#![expect(unsafe_code, reason = "passes raw handles to the driver's C functions")]
 
 use std::fs;
 use std::path::Path;
@@ -113,7 +114,7 @@ pub(crate) fn processes_that_use_cuda() -> Vec<String> {
 }
 
 /// Returns the processes listed in `processes`, except `own`, that have `device` open, sorted by
-/// id.
+/// process ID.
 fn that_have_open(processes: &Path, own: u32, device: &Path) -> Vec<String> {
     let entries = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten();
     let numbers = entries(processes).filter_map(|it| it.file_name().to_str()?.parse().ok());

@@ -4,7 +4,7 @@
 //! The attributes are documented at
 //! [`CUmemPool_attribute`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html).
 
-#![expect(unsafe_code, reason = "calls the driver with raw handles")]
+#![expect(unsafe_code, reason = "passes raw handles to the driver's C functions")]
 
 use std::ffi::c_int;
 
@@ -34,8 +34,9 @@ pub(crate) fn readings(empties: bool) -> Vec<LayerUsage> {
     read_all(RESERVED, empties && !captures::active())
 }
 
-/// Like [`readings`], except that for each stream-ordered pool, the result contains the peak of its
-/// reserved bytes since the last call to [`restart_most_reserved`] instead of the current value.
+/// Returns what [`readings`] returns without `empties`, except that for each stream-ordered pool,
+/// the result contains the peak of its reserved bytes since the last call to
+/// [`restart_most_reserved`] instead of the current value.
 pub(crate) fn most_reserved() -> Vec<LayerUsage> {
     read_all(MAX_RESERVED, false)
 }
@@ -85,7 +86,7 @@ fn read_all(reserved: c_int, empties: bool) -> Vec<LayerUsage> {
 }
 
 /// Calls `each` with the place, the name and the handle of every known pool and of the graph memory
-/// of every device in use. The handle of graph memory is the number of its device. The pools stay
+/// of every device in use. The handle of graph memory is the ordinal of its device. The pools stay
 /// live during the call. Does nothing if the driver cannot be called.
 fn with_pools(mut each: impl FnMut(&Driver, Place, PoolName, u64)) {
     let _quiet = quiet();

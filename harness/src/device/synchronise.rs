@@ -1,6 +1,6 @@
 //! Waits until the devices have done their work, so that all frees have happened.
 
-#![expect(unsafe_code, reason = "calls the driver with raw handles")]
+#![expect(unsafe_code, reason = "passes raw handles to the driver's C functions")]
 
 use std::ops::RangeInclusive;
 
