@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn a_program_is_run_as_cargo_runs_it() {
         let again = |origin| {
-            command(&Case::new("train-steps", origin, || ExitCode::SUCCESS)).expect("a command")
+            command(&Case::new("train-steps", origin, || ExitCode::SUCCESS))
+                .expect("the program has a command")
         };
         let binary = Origin {
             bin_name: Some("train-steps"),

@@ -54,11 +54,11 @@ pub struct Report {
     /// The note about a budget for a layer in which nothing was allocated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unbound: Option<String>,
-    /// The configuration file whose settings apply; none if there is none.
+    /// The configuration file whose settings apply. None if no such file was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_by: Option<String>,
-    /// The options with which the check would have passed, for resources that are meant to stay;
-    /// none if there are none.
+    /// The options with which the check would have passed, for resources that are meant to stay.
+    /// None if no options are suggested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meant_to_stay: Option<MeantToStay>,
     /// Devices whose primary context was retained more often than released.

@@ -99,7 +99,7 @@ pub(super) fn write(
     )
 }
 
-/// Whether the last line of a passage led to a free.
+/// Whether a passage ends at a free or at a call that frees.
 fn ends_at_free(passage: &Passage) -> bool {
     let ends = [PassageKind::ToFree, PassageKind::ToCallOfFree];
     ends.contains(&passage.what)
@@ -135,8 +135,8 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     lines(finding, test, false)
 }
 
-/// Like [`details`]. `with_passages` says that the finding's passages are shown as well, so that
-/// the lines must not repeat them.
+/// Returns the lines that [`details`] returns. With `with_passages`, the finding's passages are
+/// shown as well, so the lines do not repeat them.
 fn lines(finding: &Finding, test: &str, with_passages: bool) -> Vec<(&'static str, String)> {
     let quotes = |what| with_passages && finding.shown_passages().any(|it| it.what == what);
     let site = finding.shown_site();

@@ -51,11 +51,12 @@ fn frame(line: &str) -> Frame {
     }
 }
 
-/// The input is a backtrace, with one frame per line.
+/// The input is a backtrace, with one frame per line. Its call site contains no frame of the
+/// harness, and has a fingerprint with which an entry can allow it.
 ///
 /// # Panics
 ///
-/// Panics if the property does not hold.
+/// Panics if this is not the case.
 pub fn sites(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let lines: Vec<_> = text.lines().collect();
@@ -79,7 +80,7 @@ pub fn sites(input: &[u8]) {
 ///
 /// # Panics
 ///
-/// Panics if the property does not hold.
+/// Panics if this is not the case.
 pub fn run_file(input: &[u8]) {
     let file = run_file::parse(input).expect("bytes can be read");
     let lines = input.split_inclusive(|byte| *byte == b'\n').count();
@@ -99,7 +100,7 @@ pub fn run_file(input: &[u8]) {
         }
         // A report that was read can be written again.
         let line = run_file::Record::Verdict(report).to_line();
-        let line = line.expect("a line");
+        let line = line.expect("the report can be written");
         let again = run_file::parse(line.as_slice()).expect("bytes can be read");
         assert_eq!(again.unreadable, 0, "{}", line.escape_ascii());
         assert_eq!(
@@ -112,12 +113,14 @@ pub fn run_file(input: &[u8]) {
     }
 }
 
-/// The input is a pattern as in an attribute, a reason, and the names in a backtrace, each on its
-/// own line.
+/// The input is a pattern as in an attribute, a reason, and the names of functions, each on its own
+/// line. The first two form an entry, which is applied to one leak in each function. The leaks that
+/// are allowed are those that name the entry, an entry whose date has passed is reported as expired
+/// if it allows a leak, and the sum of the bytes does not change.
 ///
 /// # Panics
 ///
-/// Panics if the property does not hold.
+/// Panics if this is not the case.
 pub fn patterns(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.lines();

@@ -84,7 +84,7 @@ impl RunDirectory {
 }
 
 /// Whether `directory` is the directory of a run. A symbolic link is never accepted, because it may
-/// lead anywhere.
+/// point anywhere.
 fn is_run(directory: &Path) -> bool {
     fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir())
         && directory.join(MARKER).is_file()
@@ -104,7 +104,7 @@ fn is_in_progress(directory: &Path) -> bool {
 }
 
 /// Returns the reason why a process could not create its file in `directory`, if there is such a
-/// process. It has added the reason to the marker.
+/// process. The process has added the reason to the marker.
 pub fn missing_file(directory: &Path) -> Option<String> {
     let marker = directory.join(MARKER);
     // Opening a pipe would block.
@@ -197,13 +197,14 @@ impl NamedRun {
     }
 }
 
-/// Returns the beginning of the name that a command gives to the directory of a run that it sets
-/// aside. The process ID of the command follows.
+/// A command that sets an earlier run aside renames the run's directory. Returns the beginning of
+/// the new name, which is followed by the process ID of the command.
 fn aside(name: &str) -> String {
     format!(".{name}-earlier-")
 }
 
-/// Whether a command that no longer runs has set the run `name` aside in this directory.
+/// Whether this is the name of a directory to which a command renamed the run `name`, and that
+/// command has ended.
 fn is_left_aside(directory: &OsStr, name: &str) -> bool {
     let directory = directory.to_string_lossy();
     let process = directory.strip_prefix(&aside(name));
@@ -216,14 +217,15 @@ impl Drop for NamedRun {
     }
 }
 
-/// Whether this program writes files with the name of `path` to the directory of a run.
+/// Whether `path` has the name of a file that this crate writes to the directory of a run.
 fn is_written_by_us(path: &Path) -> bool {
     let end = path.extension();
     path.file_name() == Some(MARKER.as_ref())
         || end.is_some_and(|end| end == "jsonl" || end == SNAPSHOT || end == UNFINISHED)
 }
 
-/// Removes the files that this program has written, and then the directory if it is empty.
+/// Removes the files that this crate wrote to `directory`, and then the directory itself if nothing
+/// else is left in it.
 fn remove(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
@@ -258,8 +260,9 @@ fn mark(directory: &Path, run: &str) -> io::Result<()> {
     }
 }
 
-/// Returns the process after which the run is named, which does not end before the run: the command,
-/// or the parent of this process. Returns 0, which no process has, if a user chose the name.
+/// Returns the ID of the process after which the run is named: the command, or the parent of this
+/// process. That process does not end before the run. Returns 0, which is the ID of no process, if
+/// a user chose the name.
 fn runner(run: &str) -> u32 {
     let session = text_variable(SESSION).unwrap_or_default();
     let of_parent = run_name(|name| text_variable(name).filter(|_| name == NEXTEST_RUN));
@@ -270,8 +273,8 @@ fn runner(run: &str) -> u32 {
     }
 }
 
-/// Creates a file with this name or, if it exists, with a number added to the name. In a long run,
-/// process ids are reused.
+/// Creates a file with this name or, if it exists, with a number added to the name, because process
+/// IDs are reused during a long run.
 fn new_file(directory: &Path, name: &str) -> io::Result<PathBuf> {
     let mut path = directory.join(format!("{name}.jsonl"));
     for copy in 2.. {
@@ -285,7 +288,7 @@ fn new_file(directory: &Path, name: &str) -> io::Result<PathBuf> {
 }
 
 /// Returns the name of this run. It is taken from `GPU_LEAK_CHECK_RUN` or `NEXTEST_RUN_ID`. If
-/// neither is set, it is derived from the id and the start time of the parent process, which is the
+/// neither is set, it is derived from the ID and the start time of the parent process, which is the
 /// same `cargo test` for all programs of a run.
 pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
     let given = ["GPU_LEAK_CHECK_RUN", NEXTEST_RUN]
@@ -297,7 +300,7 @@ pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
     }
 }
 
-/// Returns the parent's process id and start time. The id alone would not suffice, because ids are
+/// Returns the parent's process ID and start time. The ID alone would not suffice, because IDs are
 /// reused.
 fn parent_name() -> String {
     let parent = parent();

@@ -1,8 +1,8 @@
 //! The run file of one process: one JSON object per line, for programs.
 //!
 //! The first line is a header. Each check adds a line `began` before its body and a line `verdict`
-//! after it, so that a test that took down the process can be named. Fields and records may be
-//! added within a schema version. Readers ignore those that they do not know.
+//! after it, so that a test during which the process ended can be reported. Fields and records may
+//! be added within a schema version. Readers ignore those that they do not know.
 //!
 //! `docs/schema/run-1.json` is the JSON Schema of these types.
 
@@ -75,7 +75,7 @@ pub struct Header {
     /// that is unknown.
     #[serde(default)]
     pub pid_space: Option<String>,
-    /// Which attempt at its test the process is, if a runner starts a process for each attempt.
+    /// The process's attempt at its test, if a runner starts a process for each attempt.
     #[serde(default)]
     pub attempt: Option<Attempt>,
     /// The machine, its driver and the sources.
@@ -133,7 +133,7 @@ impl Header {
         if self.pid_space.as_ref() != Some(&here) {
             return None;
         }
-        // Process ids are reused, so the program must also be the same.
+        // Process IDs are reused, so the program must also be the same.
         Some(program_of(self.pid).as_ref() == Some(&self.executable))
     }
 
@@ -159,7 +159,7 @@ fn program_of(pid: u32) -> Option<String> {
     Some(program.trim_end_matches(" (deleted)").to_owned())
 }
 
-/// Returns the namespace of this machine's process ids, as this process sees it.
+/// Returns the namespace of this machine's process IDs, as this process sees it.
 pub(super) fn pid_space() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
@@ -244,7 +244,7 @@ pub struct ProcessSnapshot {
     pub report: Report,
 }
 
-/// A check that ended its process.
+/// A check during which its process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Aborted {
@@ -430,7 +430,7 @@ impl RunFile {
                 // to another file that was appended to this one.
                 let version = self.header.as_ref().map(|header| &*header.version);
                 if record == "header" || version == Some(env!("CARGO_PKG_VERSION")) {
-                    return Err(serde_json::Error::custom("no such record"));
+                    return Err(serde_json::Error::custom("unknown kind of record"));
                 }
             }
         }

@@ -256,14 +256,14 @@ fn within_size_limit(size: u64) -> io::Result<()> {
 }
 
 /// Records that nothing follows, in the space of the line that was removed. Without this record,
-/// the check in progress would seem to have been aborted, or a process without a file to have had
-/// no checks.
+/// the check in progress would seem to have been aborted, or a process without a file would seem to
+/// have had no checks.
 fn last_words(path: &Path, error: &io::Error) {
     let lost = Record::Lost(Lost {
         why: error.to_string(),
     });
-    // An error means that there is no space for this record either. The process's last lines report
-    // it.
+    // An error means that there is no space for this record either. The lines that the process
+    // prints at its end report the problem anyway.
     let _ = append(path, &lost);
 }
 

@@ -98,7 +98,7 @@ impl SourceText {
         Self { text, ends }
     }
 
-    /// Like [`Sources::lines`].
+    /// Returns these lines of the text, as described at [`Sources::lines`].
     fn lines(&self, numbers: RangeInclusive<u32>) -> Vec<String> {
         let before = numbers.start().saturating_sub(1) as usize;
         let starts = std::iter::once(&0).chain(&self.ends).skip(before);
@@ -109,7 +109,7 @@ impl SourceText {
         bytes.map(text).collect()
     }
 
-    /// Like [`Sources::around`].
+    /// Returns these lines and some lines around them, as described at [`Sources::around`].
     pub(super) fn around(&self, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
         let (first, last) = lines.into_inner();
         let last = last.clamp(first, first.saturating_add(LONGEST));

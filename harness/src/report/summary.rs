@@ -27,7 +27,7 @@ pub struct Summary {
 enum List {
     /// The tests that have a finding, are inconclusive or did not end, by their status.
     Named(CheckStatus),
-    /// The named tests that pass nevertheless, because `on_leak` is `warn`.
+    /// The listed tests that pass nevertheless, because `on_leak` is `warn`.
     Warned,
     /// Threads that ran outside any check and created something.
     Unchecked,
@@ -37,7 +37,7 @@ enum List {
     Configured,
 }
 
-/// The largest number of tests that are named for a status.
+/// The largest number of tests that are listed for a status.
 const NAMED: usize = 20;
 
 impl Summary {
@@ -50,7 +50,7 @@ impl Summary {
             && kind != FindingKind::Allowed
             && let Some(worst) = report.findings.iter().find(|it| it.kind == kind)
         {
-            // A passing test's own report is shown only with `--show-output`, so this names the
+            // A passing test's own report is shown only with `--show-output`, so the list shows the
             // line as well.
             let test = format!("{} at {}", report.test, worst.location());
             self.list(List::Named(report.status), &test);
@@ -150,7 +150,8 @@ impl Summary {
         }
     }
 
-    /// Returns the lines without the final line break; `None` if there is nothing to report.
+    /// Returns the lines of the summary without the final line break; `None` if there is nothing to
+    /// report.
     ///
     /// ```text
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)

@@ -256,7 +256,7 @@ mod tests {
     use crate::capture;
     use crate::ledger::Kind;
 
-    /// Captures a real backtrace of this process, in the same way as a wrapper.
+    /// Captures a real backtrace of this process, as a wrapper does.
     #[inline(never)]
     fn raw_stack() -> Vec<usize> {
         let mut raw = Vec::new();

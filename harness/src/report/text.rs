@@ -41,7 +41,7 @@ pub fn to_string(report: &Report, how: &Rendering) -> String {
     }
 }
 
-/// Returns what a panic of the test that is at this file, line and column would print.
+/// Returns what a panic of `test` at this file, line and column would print.
 pub(crate) fn panic_message(test: &str, at: (&str, u32, u32), headline: &str) -> String {
     let (file, line, column) = at;
     format!("\nthread '{test}' panicked at {file}:{line}:{column}: {headline}\n")
@@ -50,7 +50,7 @@ pub(crate) fn panic_message(test: &str, at: (&str, u32, u32), headline: &str) ->
 /// Prints to standard error, where the test's output is expected.
 #[expect(
     clippy::print_stderr,
-    reason = "libtest captures it and shows it with the test"
+    reason = "libtest captures this output and shows it with the test"
 )]
 pub(crate) fn tell(text: &str) {
     eprintln!("{text}");
@@ -64,8 +64,8 @@ pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
     text
 }
 
-/// Writes `report`: the reason why it is inconclusive, its findings, one table for each device, and
-/// what to do.
+/// Writes `report`: the reason for its status, its findings, one table for each device, and what to
+/// do.
 fn write(report: &Report, how: &Rendering, out: &mut Screen) -> fmt::Result {
     if report.findings.is_empty() || report.reason.is_some() {
         write_status(report, how, out)?;

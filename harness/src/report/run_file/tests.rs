@@ -262,7 +262,10 @@ fn a_snapshot_counts_only_for_a_process_without_an_end() {
         Record::Began(began("a")),
     ];
     fs::write(&path, written(&records)).unwrap();
-    let seen = read(&path).unwrap().snapshot.expect("the newest");
+    let seen = read(&path)
+        .unwrap()
+        .snapshot
+        .expect("the newest snapshot is read");
     assert_eq!(
         (&*seen.cause, seen.after_ms, &*seen.report.test),
         ("tick", 2000, "a")

@@ -213,7 +213,7 @@ fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
 
 /// Prevents files of this process from growing beyond `bytes`.
 #[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "std sets no limits")]
+#[expect(unsafe_code, reason = "std cannot set resource limits")]
 fn limit_files_to(bytes: u64) {
     let limit = libc::rlimit {
         rlim_cur: bytes,

@@ -34,7 +34,7 @@ impl ElfFile {
         Some(first & !(PAGE - 1))
     }
 
-    /// Returns the build id, which a file shares with its separate debug file.
+    /// Returns the build ID, which a file shares with its separate debug file.
     pub(super) fn build_id(&self) -> Option<&'static [u8]> {
         self.0.build_id().ok()?
     }

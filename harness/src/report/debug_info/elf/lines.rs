@@ -94,7 +94,7 @@ fn section(file: &ElfFile, name: Option<&str>) -> addr2line::gimli::Result<Secti
 
 /// Returns the section `.debug_line`, with empty line programs for units whose code the linker has
 /// completely removed. If a unit has no address ranges, the `addr2line` crate runs its line program
-/// to find some. In an optimised build, running the programs of removed code would take most of the
+/// to find them. In an optimised build, running the programs of removed code would take most of the
 /// time of a first report.
 fn without_removed_code(dwarf: &Dwarf<SectionBytes>, lines: SectionBytes) -> &'static [u8] {
     let mut shortened = lines.slice().to_vec();

@@ -59,7 +59,7 @@ fn by_build_id(id: &[u8]) -> Option<PathBuf> {
     Some(path.into())
 }
 
-/// Returns the paths at which the debug file named by the file at `path` may be found.
+/// Returns the paths at which the debug file to which the file at `path` refers may be found.
 fn linked(path: &Path, loaded: &ElfFile) -> Vec<PathBuf> {
     let link = loaded.0.gnu_debuglink().ok().flatten();
     let (Some((name, _)), Some(directory)) = (link, directory(path)) else {

@@ -1,7 +1,7 @@
 //! Compiles a library with each form of debug information that users have, loads it, and resolves a
 //! backtrace through it.
 
-#![expect(unsafe_code, reason = "the library's function is looked up by name")]
+#![expect(unsafe_code, reason = "looks up the library's function by name")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

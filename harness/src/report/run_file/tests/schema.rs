@@ -16,7 +16,9 @@ fn schema() -> String {
     schema["title"] = json!(format!(
         "A line of a gpu-leak-check run file, schema {SCHEMA}"
     ));
-    let records = schema["oneOf"].as_array_mut().expect("the records");
+    let records = schema["oneOf"]
+        .as_array_mut()
+        .expect("the schema lists the records");
     let known: Vec<Value> = records
         .iter()
         .map(|record| record["properties"]["record"]["const"].clone())
@@ -28,7 +30,7 @@ fn schema() -> String {
         "required": ["record"],
     }));
     as_text(&mut schema);
-    serde_json::to_string_pretty(&schema).expect("JSON") + "\n"
+    serde_json::to_string_pretty(&schema).expect("the schema can be written as JSON") + "\n"
 }
 
 /// Removes rustdoc's links from the descriptions, which come from comments.
