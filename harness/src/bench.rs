@@ -24,7 +24,7 @@ pub fn without_stacks() {
     capture::without_stacks();
 }
 
-/// Returns this thread's backtrace, captured in the same way as by a wrapper.
+/// Returns this thread's backtrace, captured as a wrapper captures it.
 #[must_use]
 pub fn stack() -> StackId {
     capture::stack()
@@ -46,7 +46,7 @@ pub fn without_device_readings() {
 ///
 /// # Panics
 ///
-/// Panics if the run's settings are wrong.
+/// Panics if the run's settings are invalid.
 pub fn leaves_nothing(body: impl FnOnce()) -> bool {
     checked(body).status == CheckStatus::Clean
 }
@@ -55,7 +55,7 @@ pub fn leaves_nothing(body: impl FnOnce()) -> bool {
 ///
 /// # Panics
 ///
-/// Panics if the run's settings are wrong.
+/// Panics if the run's settings are invalid.
 #[must_use]
 pub fn reported(body: impl FnOnce()) -> String {
     text::to_string(&checked(body), &Rendering::for_stderr())

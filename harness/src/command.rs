@@ -86,7 +86,7 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
         )),
         ..Report::about(subject, CheckStatus::NotMeasured)
     };
-    // A wrong setting is ignored here, because every check reports it.
+    // An invalid setting is ignored here, because every check reports it.
     let settings = CheckSettings::of(name, None, &Options::DEFAULT, &[]).unwrap_or_default();
     Report {
         outcome: Some(weigh(&report, &settings.policy, None)),
@@ -114,7 +114,7 @@ pub struct Machine {
     pub heard: Result<(), Reason>,
 }
 
-/// Examines the machine in the same way as a check. Initialises the driver.
+/// Examines the machine as a check does. Initialises the driver.
 pub fn machine() -> Machine {
     let missing = contexts::missing();
     let driver = driver::load();

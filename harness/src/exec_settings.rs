@@ -21,12 +21,12 @@ pub struct Settings {
     pub every_ms: Option<u64>,
     /// The signal that requests a snapshot.
     pub signal: Option<i32>,
-    /// If set, only a child of the process with this id is watched.
+    /// If set, only a child of the process with this ID is watched.
     pub child_of: Option<u32>,
     /// Whether the process is a test. If so, the run's policy decides whether it fails, and
     /// resources that a static keeps count as first use.
     pub is_test: bool,
-    /// The id of the process that starts a program with its own copy of this library. That copy
+    /// The ID of the process that starts a program with its own copy of this library. That copy
     /// watches the program, because it receives the reports of the allocators. The preloaded copy
     /// watches the program's child processes.
     pub contained_in_child_of: Option<u32>,
@@ -81,7 +81,7 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     variables.find_map(|(known, value)| (known == name).then_some(value))
 }
 
-/// Like [`variable`], but returns `None` if the value is not text.
+/// Returns the value of a variable among [`variables`]; `None` if the value is not valid UTF-8.
 pub(crate) fn text_variable(name: &str) -> Option<String> {
     variable(name)?.into_string().ok()
 }
@@ -137,10 +137,11 @@ mod tests {
             signal: Some(10),
             ..Settings::default()
         };
-        let read: Settings = serde_json::from_str(&settings.to_value()).expect("settings");
+        let read: Settings =
+            serde_json::from_str(&settings.to_value()).expect("the settings are valid");
         assert_eq!(read, settings);
         let later = r#"{"every_ms": 1, "of_a_later_release": true}"#;
-        let read: Settings = serde_json::from_str(later).expect("settings");
+        let read: Settings = serde_json::from_str(later).expect("the settings are valid");
         assert_eq!(read.every_ms, Some(1));
     }
 }

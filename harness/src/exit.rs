@@ -34,7 +34,8 @@ pub(crate) fn at_exit(handler: fn()) {
 }
 
 /// Registers the only `handler` that is called when the process begins to exit, while the loader
-/// may still be asked for libraries. Asked later, it would initialise finalised libraries again.
+/// may still be asked for libraries. If the loader were asked later, it would initialise finalised
+/// libraries again.
 pub(crate) fn before_exit(handler: fn()) {
     // An error means that the handler is already registered.
     let _ = BEFORE_EXIT.set(handler);
@@ -45,7 +46,8 @@ pub(crate) fn before_exit(handler: fn()) {
 pub(crate) fn end_with_parent(parent: u32) {
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: the call takes a number, reads no memory of ours, and affects only this process.
+        // SAFETY: the call takes a number, reads no memory of this process, and affects only this
+        // process.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         if parent != std::os::unix::process::parent_id() {
             // The parent ended before the request was made.

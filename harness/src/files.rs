@@ -4,9 +4,12 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 /// Returns options for opening a file without following a symbolic link. In a directory to which
-/// others can write, a link could lead to any file.
+/// others can write, a link could point to any file.
 pub(crate) fn through_no_link() -> OpenOptions {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "there is no such option"))]
+    #[cfg_attr(
+        not(unix),
+        expect(unused_mut, reason = "the option exists only on Unix")
+    )]
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW);

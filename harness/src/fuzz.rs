@@ -12,7 +12,7 @@ pub use crate::report::fuzz::{patterns, run_file, sites};
 ///
 /// # Panics
 ///
-/// Panics if the property does not hold.
+/// Panics if this is not the case.
 pub fn units(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Ok(bytes) = units::bytes(&text) {

@@ -51,10 +51,10 @@ pub use options::OnLeak;
 pub mod recording {
     //! Recordings of real runs, which can be judged again without a GPU.
     //!
-    //! `GPU_LEAK_CHECK_RECORD=gpu-%p.jsonl cargo test` records the events that the ledger of each test
-    //! program receives and what its checks read (`%p` is the process id). `replay` applies these
-    //! events to a new ledger, judges the checks in the same way, and returns the reports. So a run on
-    //! a GPU can be judged again on any machine, even by a later release.
+    //! `GPU_LEAK_CHECK_RECORD=gpu-%p.jsonl cargo test` records the events that the ledger of each
+    //! test program receives and what its checks read (`%p` is the process ID). `replay` applies
+    //! these events to a new ledger, judges the checks in the same way, and returns the reports. So
+    //! a run on a GPU can be judged again on any machine, even by a later release.
     //!
     //! ```ignore
     //! let replay = gpu_leak_check::recording::replay("gpu-4711.jsonl")?;
@@ -81,7 +81,7 @@ pub mod __script {
 }
 
 /// Defines `main` for a test target without libtest (`harness = false`). This `main` runs every
-/// checked test of the program, with libtest's command line and output.
+/// checked test of the program. Its command line and output are those of libtest.
 ///
 /// ```toml
 /// [dev-dependencies]
@@ -140,7 +140,8 @@ macro_rules! main {
 /// ```
 ///
 /// Every warm-up of a program runs once, on its own thread. Warm-ups run in the order of their
-/// paths. If a warm-up panics, every check of the process fails, and its message names the warm-up.
+/// paths. If a warm-up panics, every check of the process fails with a message that names the
+/// warm-up.
 pub use gpu_leak_check_macros::warmup;
 
 /// Fails a test that leaves GPU memory or GPU objects behind.
@@ -169,7 +170,7 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`allow`](#allow) | none | resources that may stay, by function, file, library or fingerprint |
 /// | [`expect`](#expect) | none | the exact leak that the test must have |
 /// | [`max_allocated`, `max_total_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | limits on what the test may use, even if it frees everything |
-/// | [`layer`](#budgets) | the driver | the allocator that these limits apply to |
+/// | [`layer`](#budgets) | the driver | the allocator to which the budgets apply |
 /// | [`rounds`](#rounds) | 1 | how many times to run the body; only call sites that grow in every round are findings |
 /// | [`confirm`](#confirm) | `true` | whether a body with findings runs once more |
 /// | [`on_leak`](#on_leak) | `"fail"` | whether a leak fails the test or only warns |
@@ -315,8 +316,9 @@ pub use gpu_leak_check_macros::warmup;
 /// ## `needs_gpu`
 ///
 /// With `without_gpu = "skip"` in the configuration file, or `GPU_LEAK_CHECK_WITHOUT_GPU=skip`, the
-/// bodies of checked tests do not run on a machine without a CUDA device. A test of Vulkan, or of
-/// an allocator that needs no GPU, can say so with this option, and then runs everywhere:
+/// bodies of checked tests do not run on a machine without a CUDA device. A test that needs no CUDA
+/// device, such as a test of Vulkan or of an allocator for host memory, can set this option to
+/// `false`, and then runs everywhere:
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -401,10 +403,10 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// The whole program is one check, which is named after the binary. The report is printed on
 /// standard error when the program ends. The exit code is the program's own if the program failed,
-/// 1 for findings or if a check without a result must fail, and 2 for wrong settings. `main` runs on
-/// its own thread, and runs once more if something was left behind, so that resources that a program
-/// creates once and keeps are not reported as leaks. Use `confirm = false` for programs that cannot
-/// run twice.
+/// 1 for findings or if a check without a result must fail, and 2 for invalid settings. `main` runs
+/// on its own thread, and runs once more if something was left behind, so that resources that a
+/// program creates once and keeps are not reported as leaks. Use `confirm = false` for programs
+/// that cannot run twice.
 ///
 /// ```no_run
 /// # use gpu_leak_check::gpu_leak_check;
@@ -423,6 +425,6 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// # Panics
 ///
-/// Panics if something is still live at the end. The report describes the resource, where it was
-/// allocated and what to do.
+/// Panics if the check fails, for example because something is still live at the end. The report
+/// describes the resource, where it was allocated and what to do.
 pub use gpu_leak_check_macros::gpu_leak_check;

@@ -94,8 +94,8 @@ impl Source {
     }
 }
 
-/// Like [`Source`], but for an allocator with one address space per device. The same address may be
-/// in use on two devices, so a free names the device.
+/// The counterpart of [`Source`] for an allocator with one address space per device. The same
+/// address may be in use on two devices, so a free has to specify the device.
 ///
 /// ```
 /// use gpu_leak_check::{Place, observe::PlacedSource};
@@ -112,7 +112,8 @@ impl Source {
 pub struct PlacedSource(gpu_leak_hooks::PlacedSource);
 
 impl PlacedSource {
-    /// Like [`Source::new`].
+    /// Creates a source for the allocator called `name`. `own_sources` has the same meaning as for
+    /// [`Source::new`].
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
         Self(gpu_leak_hooks::PlacedSource::new(name, own_sources))

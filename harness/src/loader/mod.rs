@@ -82,7 +82,7 @@ mod tests {
             .into_iter()
             .find(|path| path.to_string_lossy().contains("libc.so"))
             .expect("the C library is loaded");
-        let library = Library::loaded(&path).expect("it is in the process");
+        let library = Library::loaded(&path).expect("the loader finds the C library");
         // SAFETY: the C library's `getpid` takes no arguments and returns an int.
         let getpid: Option<unsafe extern "C" fn() -> i32> = unsafe { library.function(c"getpid") };
         // SAFETY: the function is `getpid`, which has no preconditions.
