@@ -202,8 +202,9 @@ pub use gpu_leak_check_macros::warmup;
 /// This option may be repeated. Each `allow` has a reason, which the report shows next to the
 /// bytes. The pattern is matched against the whole backtrace of a finding: `fn:` against its
 /// functions, `file:` against their source files, `lib:` against the libraries; `at:` is matched
-/// against the function of the reported line only. `fingerprint:` matches the fingerprint in a run
-/// file. `kind` (such as `stream_ordered`) and `up_to` (bytes, per test) are optional.
+/// only against the function of the reported line and against the function through which that line
+/// called the API. `fingerprint:` matches the fingerprint in a run file. `kind` (such as
+/// `stream_ordered`) and `up_to` (bytes, per test) are optional.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
