@@ -129,10 +129,7 @@ fn a_reserve_that_rises_while_others_run_is_reported_and_not_judged() {
     let checked = checked::finish(run.beside_others());
     let output = checked.output();
     checked.assert_clean();
-    assert_noted_report(
-        checked.report(),
-        "32.0 MiB more reserved by pool 0 on cuda:0",
-    );
+    assert_noted_report(checked.report(), "pool 0 on cuda:0 reserves 32.0 MiB more");
     assert!(output.contains("not judged"), "{output}");
 }
 

@@ -34,8 +34,8 @@ fn allocated_before_and_freed_inside_is_shown_without_credit() {
     let [_, report] = &checked.reports[..] else {
         panic!("{}", checked.output())
     };
-    let note = "1 object, 1,000 B, allocated before the test and freed during it: shown, but not offset \
-         against leaks";
+    let note = "the test freed resources that were allocated before it (1 object, 1,000 B); they are not \
+         offset against leaks";
     assert_eq!(report.notes, [note], "{}", checked.output());
 }
 

@@ -155,8 +155,8 @@ fn earlier_memory_freed_inside_gives_no_credit_but_is_reported() {
     let [_, report] = &checked.reports[..] else {
         panic!("{}", checked.output());
     };
-    let note = "1 object, 5 B, allocated before the test and freed during it: shown, but not \
-                offset against leaks";
+    let note = "the test freed resources that were allocated before it (1 object, 5 B); they are \
+                not offset against leaks";
     assert_eq!(report.notes, [note], "{}", checked.output());
 }
 

@@ -65,7 +65,7 @@ fn handed_over_memory_of_the_driver_fails_nothing() {
     let checked = run("hands_over_some_of_each");
     checked.assert_clean();
     let notes = &checked.report().notes;
-    let note = "4 objects, 5.86 KiB (6,000 B), handed over during the test";
+    let note = "the test handed over 4 objects, 5.86 KiB (6,000 B)";
     assert!(notes.iter().any(|n| n == note), "{}", checked.output());
 }
 

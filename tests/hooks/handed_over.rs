@@ -11,7 +11,7 @@ use super::{found, run};
 fn memory_that_a_library_hands_over_is_noted_and_is_not_a_leak() {
     let checked = run("handed_over::hands_over");
     checked.assert_clean();
-    let note = "1 object, 4.00 KiB, handed over during the test";
+    let note = "the test handed over 1 object, 4.00 KiB";
     assert_eq!(checked.report().notes, [note], "{}", checked.output());
 }
 

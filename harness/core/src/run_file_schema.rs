@@ -28,8 +28,8 @@ texts! {
         "enum": (Kind::ALL.as_slice()),
     }
     Layer: {
-        "description": "An allocator: the CUDA driver, or another allocator, identified by its \
-         name.",
+        "description": "The allocator: `driver` for the CUDA or Vulkan driver, or \
+         `allocator:NAME` for an allocator that reports its blocks or has a probe.",
         "type": "string",
         "pattern": "^(driver|allocator:.*)$",
     }
@@ -44,13 +44,13 @@ texts! {
     }
 }
 
-/// The resources that a call site had left after a round.
+/// A number of resources and their total size.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "declares the fields of an amount for the schema")]
 struct Left {
-    /// How many.
+    /// The number of resources.
     count: u64,
-    /// How many bytes.
+    /// Their total size in bytes.
     bytes: u64,
 }
 

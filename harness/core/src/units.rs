@@ -10,13 +10,14 @@ pub fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {
 
 /// Formats a size in binary units: `0 B`, `1,023 B`, `512 KiB`, `1.04 MiB`.
 ///
-/// Bytes are exact. Larger units have three digits.
+/// Sizes below 1 KiB are exact. Larger ones are rounded to three digits, or to whole units from
+/// 1,000 units on.
 pub fn size(bytes: u64) -> String {
     rounded(bytes).0
 }
 
-/// Like [`size`], followed by the exact number if the size was rounded: `1.00 MiB`, `1.04 MiB
-/// (1,091,072 B)`.
+/// Formats a size as [`size`] does, followed by the exact number of bytes if the size was rounded:
+/// `1.00 MiB`, `1.04 MiB (1,091,072 B)`.
 pub fn exact_size(bytes: u64) -> String {
     match rounded(bytes) {
         (text, true) => text,

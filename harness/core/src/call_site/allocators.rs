@@ -16,10 +16,10 @@ pub struct Allocator {
     /// The crate that provides a probe for it. If there is none, users write their own.
     pub probe_in: Option<&'static str>,
     /// Rows of words. A row matches if a single frame contains all of the row's words in its
-    /// function, its file or the name of its library. In a frame of user code, the words count only
-    /// if there are several of them and names around the function begin with them, or if the
-    /// library's name contains them, because users name directories, types and functions as they
-    /// like.
+    /// function, its file or the name of its library. In a frame of user code, the names of files
+    /// and functions prove little, because users choose them freely. There, the words count only if
+    /// the name of the library contains them, or if there are several words and segments of the
+    /// function's path begin with them.
     frames: &'static [&'static [&'static str]],
 }
 
@@ -118,9 +118,9 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     })
 }
 
-/// Whether names around `function` begin with these words, in this order, as in a copy of the
-/// allocator's sources among the user's own. Other names may come between them, such as the
-/// namespace of a version.
+/// Whether the segments of the path that contains `function` begin with these words, in this order,
+/// as in a copy of the allocator's sources among the user's own. Other segments may lie in between,
+/// for example the namespace of a version.
 fn is_below(function: &str, words: &[&str]) -> bool {
     let path = function.trim_start_matches(['<', '&']);
     let parts: Vec<_> = segments(path).collect();

@@ -19,7 +19,8 @@ pub struct KnownLibrary {
     /// What memory it keeps, for how long, and what to do about it. This explains a finding, and
     /// never excuses a leak.
     keeps: Option<&'static str>,
-    /// A prefix, and what applies instead to memory that functions with this prefix allocate.
+    /// A prefix, and the text that replaces `keeps` for memory allocated by functions with this
+    /// prefix.
     keeps_in: Option<(&'static str, &'static str)>,
 }
 
@@ -75,7 +76,7 @@ impl KnownLibrary {
 }
 
 /// One row per library. If one name is a prefix of another, the longer one comes first. A comment
-/// above a row names the source for what the library keeps.
+/// above a row cites the source for what the library keeps.
 const LIBRARIES: &[KnownLibrary] = &[
     row(
         "CUDA driver",
@@ -228,7 +229,8 @@ pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
 ///
 /// If NVIDIA's libraries call each other, the outermost one owns the memory: cuDNN if cuDNN calls
 /// cuBLAS and cuBLAS calls cuBLASLt. Only frames inside the first frame of the user or of a crate
-/// count, because a library further out has called back into that code.
+/// count, because a library further out only called back into that code, which then made the
+/// allocation.
 pub(super) fn library(frames: &[Frame]) -> Option<Library> {
     let inner = frames
         .iter()

@@ -1,5 +1,5 @@
-//! The call site of an allocation: a backtrace reduced to the frames that matter to its reader, and
-//! the owners of these frames.
+//! The call site of an allocation: a backtrace reduced to the frames that matter to the reader of a
+//! report, with the owner of each frame.
 
 pub mod allocators;
 pub mod libraries;
@@ -107,7 +107,7 @@ fn capture(frames: &[Frame]) -> usize {
     last.map_or(0, |last| last + 1)
 }
 
-/// Returns how many of the innermost frames belong to the harness, its unwinder and std.
+/// Returns how many of the innermost frames belong to the harness, its unwinder or std.
 fn machinery(frames: &[Frame]) -> usize {
     let is_machinery = |frame: &&Frame| is_ours(frame) || frame.owner == Owner::Std;
     frames.iter().take_while(is_machinery).count()
@@ -164,8 +164,9 @@ fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
 }
 
 /// Returns the index of the frame that contains the user's line. This is the innermost frame in a
-/// file of the user. If there is none, it is the innermost frame of an installed Python package, or
-/// else the innermost frame of a program or library that belongs to neither Rust nor CUDA.
+/// file of the user. If there is none, it is the innermost frame of an installed Python package,
+/// otherwise the innermost frame outside the standard libraries and CUDA, and otherwise the
+/// innermost frame outside CUDA.
 fn user(frames: &[Frame]) -> Option<usize> {
     let first = |wanted: fn(&Frame) -> bool| frames.iter().position(wanted);
     first(|frame| frame.owner == Owner::User && frame.file.is_some())
@@ -200,8 +201,8 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     format!("{VERSION}{:016x}", lasting_hash(&bytes))
 }
 
-/// Returns the FNV-1a hash of these bytes, which is the same in programs of different compilers and
-/// releases. The hashes of the standard library may change.
+/// Returns the FNV-1a hash of these bytes, which does not depend on the compiler or on the release
+/// of Rust. The hashes of the standard library may change between releases.
 pub fn lasting_hash(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)

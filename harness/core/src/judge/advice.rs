@@ -1,5 +1,5 @@
-//! For leaks that are intended, finds options with which a failing check would pass. Each candidate
-//! is tried out on the judgement itself, so the advice always helps.
+//! Finds options with which a failing check would pass, in case its leaks are intended. For each
+//! candidate, the check is judged again, so the advice always works.
 
 use std::collections::BTreeMap;
 
@@ -38,9 +38,9 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
         .find_map(|advice| enough(input, advice))
 }
 
-/// Returns the innermost function of the program that leads to every one of these leaks and to
-/// nothing that was freed. If there is none, returns the innermost function that does more than
-/// wrap a call to the API.
+/// Returns the innermost function of the program through which all of these leaks, but none of the
+/// freed resources, were allocated. If there is none, returns the innermost function common to the
+/// leaks that does more than wrap a call to the API.
 fn specific_function<'a>(leaked: &[&'a Finding], input: &CheckInput) -> Option<&'a str> {
     let mut functions = Finding::common_functions(leaked);
     let line = *functions.first()?;

@@ -45,7 +45,8 @@ pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
     );
 }
 
-/// Compares the leaks of a test with its expected leaks. Expected leaks are allowed.
+/// Compares the leaks of a test with the expected ones. If they agree, the leaks are marked as
+/// allowed.
 ///
 /// # Errors
 ///
@@ -89,7 +90,7 @@ fn amount(count: Option<u64>, bytes: Option<u64>) -> String {
 ///
 /// The number of these objects depends on how much work the device had not finished when the
 /// library was used again, or on how many threads worked at once. So it differs from run to run. A
-/// single remaining object proves nothing, but growth in each round does.
+/// remaining object does not prove a leak, whereas growth in each round does.
 struct Recycler {
     library: &'static str,
     /// The words by which the creation of such an object is recognised. A single frame must contain
@@ -156,7 +157,7 @@ pub(crate) fn recycled(found: &mut [Found]) {
             finding.allowed_by = Some(AllowedBy::new(
                 "gpu-leak-check",
                 format!(
-                    "{library} keeps such objects for reuse, and how many depends on timing; use \
+                    "{library} keeps such objects for reuse, and their number depends on timing; use \
                      `rounds` to detect growth"
                 ),
             ));
@@ -169,14 +170,15 @@ const STAYS: &[FindingKind] = &[FindingKind::Leaked, FindingKind::Grew];
 /// One-time set-up, which fails no test.
 const ONCE: &[FindingKind] = &[FindingKind::FirstUse];
 
-/// Removes the findings of each layer and place whose sum is at most `tolerance` bytes in every
-/// run. Returns notes about the removed findings and about the remaining ones.
+/// For each layer and place, removes the findings if they add up to at most `tolerance` bytes in
+/// every run. Returns notes about the removed findings and about the remaining ones.
 ///
 /// If the sum is larger in any run, all of the findings are reported, and nothing is subtracted.
 /// One-time set-up is added up separately. Handles have no bytes, so no tolerance covers them.
 ///
-/// Two other rules use the same option: `sums.rs`, for a sum that other code in the process could
-/// have changed, and `reserve.rs`, for the reserve of an allocator whose blocks are not reported.
+/// Two other rules use the same option: the one in `sums.rs` about a sum that other code in the
+/// process could have changed, and the one in `reserve.rs` about the reserve of an allocator whose
+/// blocks are not reported.
 pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     if tolerance == 0 {
         return Vec::new();
@@ -203,7 +205,8 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     notes
 }
 
-/// Returns the bytes of findings of these kinds by layer and place, in the run with the most bytes.
+/// Returns, for each layer and place, the bytes of the findings of these kinds in the run in which
+/// these bytes are highest.
 fn largest_sums(found: &[Found], kinds: &[FindingKind]) -> BTreeMap<(Layer, Place), u64> {
     let runs = found.iter().map(|found| found.charged.len()).max();
     let mut largest: BTreeMap<(Layer, Place), u64> = BTreeMap::new();

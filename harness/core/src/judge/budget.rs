@@ -15,7 +15,7 @@ use crate::ledger::{Amount, Kind};
 use crate::report::{Budget, Finding, FindingKind, Limit, When};
 use crate::units::exact_size;
 
-/// The number of source lines that a finding names.
+/// The largest number of source lines that a finding lists.
 const NAMED: usize = 10;
 
 /// Returns the limits that any run exceeded, each listed once.
@@ -43,17 +43,17 @@ pub(crate) fn shared(input: &CheckInput) -> impl Iterator<Item = String> {
     shared.map(|over| {
         let pool = over.pool.map(|pool| pool.to_string());
         format!(
-            "up to {} more reserved by {} on {} than before the test, above the budget of {}: not \
-             judged, because something outside this check may have reserved it",
-            exact_size(over.reached),
+            "{} on {} reserved up to {} more than before the test, above the budget of {}; this \
+             was not judged, because something outside this check may have reserved it",
             pool.unwrap_or_else(|| over.layer.to_string()),
             over.place,
+            exact_size(over.reached),
             exact_size(over.allowed),
         )
     })
 }
 
-/// Returns the budgets that the runs exceeded.
+/// Returns a finding for each budget that the runs exceeded.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     let runs = input.judged_runs();
     let mut known = exceeded(input);
@@ -160,7 +160,7 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let others: Vec<String> = others.into_iter().collect();
     (!others.is_empty()).then(|| {
         format!(
-            "{} limits nothing, because nothing was allocated in the layer {layer}; the layers \
+            "{} had no effect, because nothing was allocated in the layer {layer}; the layers \
              that were seen are {}",
             stated.join(" and "),
             others.join(", ")

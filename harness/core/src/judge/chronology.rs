@@ -18,17 +18,17 @@ const MOST_LEFT: usize = 1000;
 /// A resource that was created on the line.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Created {
-    /// The event that created it.
+    /// The sequence number of the event that created it.
     at: u64,
-    /// The number of the event after its free, if it was freed.
+    /// The sequence number of the event after its free, if it was freed.
     until: Option<u64>,
-    /// The functions that led to it, innermost first.
+    /// The functions on the stack of the call that created it, innermost first.
     callers: Vec<String>,
     bytes: u64,
 }
 
 /// Returns the order in which `run` allocated the resources of a finding's line and freed some of
-/// them, given as `freed`. Also returns which event created the first resource that is left.
+/// them, which `freed` lists. Also returns which event created the first resource that is left.
 pub(super) fn of_line(
     finding: &Finding,
     freed: &[&FreedSite<'_>],
@@ -112,7 +112,7 @@ pub(super) fn of_line(
         });
         steps.push(((it.at, 1), created_verb, of_size + &function, number));
         match it.until {
-            // The free came before the event with the number `until`.
+            // The free came before the event with the sequence number `until`.
             Some(until) => steps.push(((until, 0), freed_verb, String::new(), number)),
             None => left.push(number),
         }

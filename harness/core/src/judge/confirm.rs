@@ -22,8 +22,8 @@ use crate::units::{count, total};
 /// The maximum number of times that a check without `rounds` runs its body.
 pub(crate) const MAX_RUNS: usize = 3;
 
-/// Whether the second of two runs left something that neither run explains, so that a third must
-/// decide.
+/// Whether the second of two runs left something that is neither confirmed nor only a replacement,
+/// so that a third run must decide.
 pub(crate) fn is_undecided(groups: &[Group]) -> bool {
     let has_two_runs = groups.iter().all(|group| group.left.len() == 2);
     has_two_runs
@@ -95,8 +95,8 @@ fn has_deferred(group: &Group) -> bool {
     (0..group.left.len()).any(|run| !group.freed_later(run).is_zero())
 }
 
-/// Returns the amount that a confirmed group loses in each run: the smaller of the amounts left by
-/// its first and its last run.
+/// Returns the amount that a confirmed group loses in each run: the smaller of the amounts that the
+/// first run with a loss and the last run left. Also returns the index of that run.
 fn each_run(group: &Group) -> (&Tally, usize) {
     let (first, last) = (first_kept(group).unwrap_or(0), group.kept.len() - 1);
     match loses_less(group, first) {
@@ -148,8 +148,8 @@ impl ClassHistory<'_> {
             && later.iter().all(is_as_much)
     }
 
-    /// Whether the leaks of these runs are already confirmed at another call site, because they
-    /// were reached through another call path.
+    /// Whether the leaks of these runs are already confirmed at another call site. This happens if
+    /// different runs reach the same allocation through different call paths.
     fn explains(&self, kept_in: &[bool]) -> bool {
         let mut of_runs = kept_in.iter().zip(&self.residual);
         kept_in.contains(&true) && of_runs.all(|(kept, residual)| !kept || residual.is_zero())
@@ -282,7 +282,8 @@ fn by_class(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Opti
     let last = group.kept.len() - 1;
     let others = class.groups.iter().filter(|group| !is_confirmed(group));
     let earliest = others.clone().filter_map(|group| first_kept(group)).min();
-    // Otherwise, this group is reported with the findings of the first run.
+    // A group that left nothing in that run is not reported itself. Its leaks confirm the leaks of
+    // that run.
     let run = earliest.filter(|run| !group.kept[*run].amount.is_zero())?;
     let mut leaked = of_group(FindingKind::Leaked, group, &group.kept[run], run, input);
     let in_last = others.clone();

@@ -74,7 +74,8 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
             };
             match held_unseen(&class, record, run, input) {
                 None => groups.add(at, sites.key(&input.names, class, record), record, foreign),
-                // Without its segments, a probed allocator is judged by its reserve.
+                // If a probe does not report the segments of its allocator, the allocator is judged
+                // by its reserve.
                 Some(allocator) => {
                     let has_probe = run.probed.iter().any(|name| name == allocator.name);
                     if !has_probe && !missing_probes.contains(&allocator) {
@@ -167,9 +168,10 @@ fn creating_run(runs: &[RunInput], record: &Record) -> usize {
     began.unwrap_or(0)
 }
 
-/// Returns the caching allocator of which a record is a segment, if no probe reports the segments of
-/// this allocator. Such a record is not judged individually. If a probe reports them, this record is
-/// not one of them, so the allocator has lost track of this memory.
+/// Returns the caching allocator of which a record is a segment, if no probe reports the segments
+/// of this allocator. Such a record is not judged individually. If a probe does report segments,
+/// this record is not among them: the allocator has lost track of this memory, so the record is
+/// judged.
 fn held_unseen(
     class: &Class,
     record: &Record,
@@ -304,8 +306,8 @@ fn library_and_frames(
     (site.library.map(|library| library.name), frames)
 }
 
-/// Returns the memory to which an object is bound, as the memory's sequence numbers. The object is
-/// still live at the end of a run, or was destroyed together with its device.
+/// Returns the sequence numbers of the memory to which objects are bound. Only objects that are
+/// still live at the end of the run, or were destroyed together with their device, are considered.
 ///
 /// Such an object is judged with the size that it needs, and the memory is not judged separately:
 /// an allocator may have put many objects into one allocation. Memory to which nothing is bound is
@@ -325,8 +327,8 @@ mod tests {
     use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
     use crate::report::{Frame, Owner};
 
-    /// Returns a function without line information and the functions that it called, the innermost
-    /// first.
+    /// Returns the frames of a function without line information and of the functions that it
+    /// called, the innermost first.
     fn called_by_set_up(inner: &[(&str, &str)]) -> Vec<Frame> {
         let frame = |(module, function): (&str, &str), owner| Frame {
             module: Some(module.into()),
@@ -347,7 +349,7 @@ mod tests {
             called_by_set_up(&[DRIVER, ("libcublas.so.13", "cublasCreate_v2")]),
             called_by_set_up(&[DRIVER, ("libcudart.so.13", "cudaMalloc")]),
             called_by_set_up(&[DRIVER, ("libcufft.so.12", "cufftPlan1d")]),
-            // The same library, reaching the driver by a different call path.
+            // This is the same library, which reaches the driver through a different call path.
             called_by_set_up(&[
                 DRIVER,
                 ("libcublasLt.so.13", "cublasLtCreate"),

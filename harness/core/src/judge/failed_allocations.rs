@@ -7,7 +7,7 @@ use crate::ledger::event::CuResult;
 use crate::ledger::{Amount, Anomaly, Kind, StackId};
 use crate::units;
 
-/// How many failed calls are reported individually.
+/// The largest number of call sites whose failed calls are reported individually.
 const NAMED: usize = 5;
 
 /// The kind of resource that the calls of one call site should have created, the error that they
@@ -33,7 +33,7 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     notes
 }
 
-/// Groups the failed calls by call site, ordered by the first failure of each.
+/// Groups the failed calls by call site. The call sites are ordered by their first failure.
 fn together<'a>(anomalies: impl Iterator<Item = &'a Anomaly>) -> Vec<(Call, Tally)> {
     let mut all: Vec<(Call, Tally)> = Vec::new();
     for anomaly in anomalies {

@@ -20,10 +20,11 @@ use crate::ledger::{Amount, Anomaly, FailedCall, Kind, Layer, Place, Record, Sta
 use crate::report::{FailedFree, Finding, FindingKind, PassageKind, Site, verbs};
 use crate::units::{quantity, total};
 
-/// The largest number of call sites that a finding names for frees of an address inside a record.
+/// The largest number of call sites and offsets that a finding lists for frees of an address inside
+/// a record.
 const MOST_INSIDE: usize = 3;
 
-/// Calls that failed to free resources, each with the number of its run. All calls were made at one
+/// Calls that failed to free resources, each with the index of its run. All calls were made at one
 /// call site, and all resources were created at one call site. There is at least one call.
 type Failed = Vec<(usize, FailedCall)>;
 
@@ -80,8 +81,9 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     found
 }
 
-/// If an address inside a leaked resource was passed to a free, adds a note to the leak. An
-/// allocator that reports its blocks does not report that it rejected such a free.
+/// If an address inside a leaked resource was passed to a free, adds a note to the leak. For
+/// allocators that report their blocks, this note is the only trace of the mistake: they have no
+/// way to report that a free was rejected.
 pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     let runs = input.judged_runs().iter().rev();
     let Some(run) = runs.into_iter().find(|run| !run.freed_inside.is_empty()) else {
@@ -199,7 +201,7 @@ fn mistake(key: Key, run: &RunInput, names: &NameTable) -> Option<Mistake> {
     })
 }
 
-/// Returns the mistakes that calls made whose addresses were not live. The addresses differ between
+/// Returns the mistakes made by calls whose addresses were not live. The addresses differ between
 /// runs, so only the calls of one run are considered: the first run that can identify a mistake.
 fn mistakes(failed: &Failed, input: &CheckInput) -> Vec<Mistake> {
     let keys = |at| {

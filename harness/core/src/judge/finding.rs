@@ -46,7 +46,8 @@ impl Found {
     }
 }
 
-/// Creates the finding for `tally` of `group`, allocated in the run at index `run`.
+/// Creates the finding for `tally`, the part of `group` that was allocated in the run at index
+/// `run`.
 pub(crate) fn of_group(
     kind: FindingKind,
     group: &Group,
@@ -180,8 +181,8 @@ fn ending(cause: ContextEnd, group: &Group, input: &CheckInput) -> Ended {
     }
 }
 
-/// Returns which calls created these records, counting only the calls of the run that allocate or
-/// free.
+/// Returns the positions of the first and the last call that created these records, among the calls
+/// of the run that allocate or free.
 fn when(run: &RunInput, records: &[u64]) -> Option<When> {
     let ordinal = |sequence| sequence - run.began + 1;
     let (first, last) = (*records.first()?, *records.last()?);

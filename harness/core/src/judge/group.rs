@@ -52,7 +52,7 @@ pub(crate) struct Tally {
     pub(crate) each: Option<u64>,
     /// Their sequence numbers, in order.
     pub(crate) records: Vec<u64>,
-    /// The size of each record.
+    /// The size of each record, in the order of `records`.
     sizes: Vec<u64>,
 }
 
@@ -69,8 +69,8 @@ impl Tally {
         self.sizes.push(bytes);
     }
 
-    /// Returns the amount of each size, the smallest first, if there is more than one size but not
-    /// too many.
+    /// Returns the amount of each size, the smallest first, if there are at least two sizes and at
+    /// most [`MOST_SIZES`].
     pub(crate) fn few_sizes(&self) -> Vec<Amount> {
         let mut sizes: BTreeMap<u64, Amount> = BTreeMap::new();
         for bytes in &self.sizes {
@@ -114,9 +114,10 @@ pub(crate) struct Group {
     pub(crate) kept: Vec<Tally>,
     /// The resources live after each run, from that run and all earlier ones.
     pub(crate) level: Vec<Amount>,
-    /// How many times each run allocated here.
+    /// How many times each run allocated at this call site.
     pub(crate) allocated: Vec<u64>,
-    /// How many of these resources are live at the end of the run, no matter who owns them.
+    /// For each run, how many of the resources that it allocated at this call site are live at its
+    /// end, no matter who owns them.
     pub(crate) live: Vec<u64>,
     /// The user's line, if known.
     pub(crate) line: Option<(Arc<str>, u32)>,

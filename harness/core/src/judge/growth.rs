@@ -75,7 +75,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
         .take(NAMED)
         .collect();
     finding.notes.push(format!(
-        "no single call site grew in every round, but all of them together did; the other call sites are {}",
+        "no single call site grew in every round, but all of them together did; other call sites are {}",
         others.join(", ")
     ));
     grown.records = groups
@@ -87,7 +87,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
     grown
 }
 
-/// How many other call sites a note names.
+/// The largest number of other call sites that a note lists.
 const NAMED: usize = 4;
 
 /// Adds up the call sites that have not grown individually, by layer, place and kind.
@@ -135,7 +135,7 @@ pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
         }
         if let Some(name) = &line.what.allocator {
             finding.notes.push(format!(
-                "this is everything that {name} holds; most of it was allocated at the location shown"
+                "this is everything that {name} holds; the largest part was allocated at the location shown"
             ));
         }
         found.push(largest);

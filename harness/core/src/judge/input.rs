@@ -102,14 +102,15 @@ pub struct RunInput {
     pub freed_by_shutdown: Vec<Record>,
     /// Events that are neither a plain allocation nor a plain free.
     pub anomalies: Vec<Anomaly>,
-    /// Records that the run had freed and that a failed free then named, in runs that log frees.
+    /// The records that the run had already freed when a free of their address, or of an address
+    /// inside them, failed. Empty unless the run logs frees.
     pub freed_before: Vec<Freed>,
     /// Frees of an address inside a live record, as an allocator reported them, in runs that log
     /// frees.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freed_inside: Vec<FreedInside>,
-    /// The allocations of the run that were freed, by the stacks of both calls. Known only for runs
-    /// that log frees and left something.
+    /// The allocations of the run that were freed, grouped by the stacks of the allocating and of
+    /// the freeing call. Empty unless the run logs frees and left something.
     pub freed_of_run: Vec<FreedAt>,
     /// How many times each stack of a live record allocated during the run.
     #[serde(with = "pairs")]
@@ -209,9 +210,9 @@ pub struct FreedAt {
     pub freed: StackId,
     /// The number of freed resources.
     pub count: u64,
-    /// For each of these resources, the number of the event that created it, the number of the
-    /// event after its free, and its size in bytes. Empty if there are too many, or if some frees
-    /// of the run are not known.
+    /// For each of these resources, the sequence number of the event that created it, the sequence
+    /// number of the event after its free, and its size in bytes. Empty if there are too many, or
+    /// if some frees of the run are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<(u64, u64, u64)>,
 }

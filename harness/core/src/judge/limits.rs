@@ -46,10 +46,11 @@ pub struct UsageOverBudget {
     pub pool: Option<PoolName>,
     /// The call sites that contributed to it, the largest first.
     pub sites: Vec<SiteUsage>,
-    /// The event that reached the peak, or 0 if the limit is about something else.
+    /// The sequence number of the event that reached the peak, or 0 if the limit is not about a
+    /// peak.
     pub peak_at: u64,
-    /// Allocations that were live one after another, if the limit is about the sum of all
-    /// allocations.
+    /// Allocations that were live one after another, if the limit is about the sum or the number of
+    /// all allocations.
     pub in_turn: Vec<InTurn>,
 }
 
@@ -60,8 +61,9 @@ impl Limits {
         is_metered.then_some(self.layer)
     }
 
-    /// Returns every limit that a run exceeded. `readings` are those of the run's scope, `before`
-    /// is the usage before the run, and `highest` contains the highest reserves.
+    /// Returns every limit that a run exceeded. `readings` are the meter readings of the run's
+    /// scope, `before` is the usage before the run, and `highest` contains the highest reserves
+    /// during the run.
     pub fn exceeded(
         &self,
         readings: Vec<MeterReading>,

@@ -64,7 +64,7 @@ use crate::report::{CheckStatus, Code, Finding, Limit, PassageKind, Reason};
 /// The result of a check.
 #[derive(Clone, Debug)]
 pub struct CheckResult {
-    /// The worst finding's kind, or why there is none.
+    /// The kind of the worst finding or, if no finding decides the result, another status.
     pub status: CheckStatus,
     /// The reason for `inconclusive`, `not-measured` or `unexpected`.
     pub reason: Option<Reason>,
@@ -96,7 +96,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         false => confirm::findings(&diff.groups, input),
     };
     siblings::add(&mut found, input);
-    // A failed free explains more than the lines of the allocations.
+    // A failed free explains a leak better than the calls of the allocating function do.
     for found in found.iter_mut().filter(|_| !failed_frees.is_empty()) {
         found
             .finding
@@ -109,14 +109,15 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         growth::mark(trend, &mut found);
     }
     allowed::kept_for_the_process(input, &mut found);
-    // This comes first, because memory that a library keeps for itself does not cause other leaks.
+    // This comes before leaks are combined, because memory that a library keeps for itself does not
+    // cause other leaks.
     allowed::recycled(&mut found);
     kept_alive::fold(&mut found);
     found.extend(sums::findings(input));
     reserve::note_what_is_pinned(input, &mut found);
     let mut others = reserve::findings(input);
     if missed_frees {
-        // A pool of the driver may hold more because of such a free.
+        // A pool of the driver may hold more because of a missed free.
         others.retain(|found| found.finding.layer != Layer::DRIVER);
     }
     notes.extend(reserve::notes(input));
@@ -182,7 +183,7 @@ fn remove_resources_of_driver(diff: &mut Diff) -> Option<String> {
     let sum = amounts.fold(Amount::default(), Amount::plus);
     (!sum.is_zero()).then(|| {
         format!(
-            "not judged, because a free may have been missed: {} of the driver",
+            "the driver's resources were not judged, because a free may have been missed: {}",
             sum.text("resource")
         )
     })
@@ -198,7 +199,7 @@ fn remove_peaks_of_driver(budgets: &mut Vec<Found>) -> impl Iterator<Item = Stri
     let removed = budgets.extract_if(.., move |it| is_peak(&it.finding));
     removed.map(|it| {
         format!(
-            "{} was exceeded on {}, but this is not judged, because a free may have been missed",
+            "{} was exceeded on {}, but this was not judged, because a free may have been missed",
             Limit::MaxAllocated.name(),
             it.finding.place
         )
@@ -286,14 +287,14 @@ fn notes(input: &CheckInput) -> Vec<String> {
     let mut notes = Vec::new();
     if first.freed_earlier.count != 0 {
         notes.push(format!(
-            "{}, allocated before the test and freed during it: shown, but not offset against \
-             leaks",
+            "the test freed resources that were allocated before it ({}); they are not offset \
+             against leaks",
             first.freed_earlier.text("object")
         ));
     }
     if first.handed_over.count != 0 {
         notes.push(format!(
-            "{}, handed over during the test",
+            "the test handed over {}",
             first.handed_over.text("object")
         ));
     }

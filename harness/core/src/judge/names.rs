@@ -30,7 +30,7 @@ pub struct NameTable {
     /// The names of CUDA devices.
     #[serde(with = "pairs")]
     pub devices: BTreeMap<Place, DeviceName>,
-    /// How many threads each device runs at once.
+    /// How many threads each device can run at once.
     #[serde(with = "pairs")]
     pub resident_threads: BTreeMap<Place, u64>,
     /// The driver's names of errors.
@@ -44,7 +44,7 @@ pub struct NameTable {
     pub labels: BTreeMap<u64, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,
-    /// The other processes that visibly use CUDA, such as `4242 (python3)`.
+    /// The other processes that are seen to use CUDA, such as `4242 (python3)`.
     pub neighbours: BTreeSet<String>,
 }
 

@@ -1,6 +1,6 @@
 //! Chooses lines of the program that show how a leak came about. Most mistakes are not on the line
-//! of the allocation, but in the function that leads both to the allocation and to the free of the
-//! leak's siblings, or near that free.
+//! of the allocation, but near the free of the leak's siblings, or in the function through which
+//! both the allocation and that free were reached.
 
 use super::input::FreedAt;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
@@ -49,7 +49,7 @@ pub(super) fn of_leak(
         Some((at, end))
     });
     let mut common = common.peekable();
-    // The function that leads to both the allocation and the free may reach the free through another
+    // The function that reaches both the allocation and the free may reach the free through another
     // function, which may decide whether anything is freed.
     let through = common.peek().and_then(|(_, end)| end.checked_sub(1));
     let through = through.filter(|it| *it > 0).map(|it| ends[it]);
@@ -94,8 +94,8 @@ pub(super) fn of_leak(
     passages
 }
 
-/// Returns the lines of one function from the call that led to an allocation to the call that led
-/// to a free.
+/// Returns the lines of one function from the call through which it allocated to the call through
+/// which it freed.
 fn between(begin: &Frame, end: &Frame, what: PassageKind) -> Option<Passage> {
     let (first, last) = (begin.line?, end.line?);
     match last.checked_sub(first) {

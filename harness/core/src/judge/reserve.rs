@@ -20,7 +20,7 @@ use crate::units::{exact_size, total};
 /// up to whole chunks. This was measured on an H200 with CUDA 13.0.
 const GROWTH_CHUNK: u64 = 32 << 20;
 
-/// Returns the findings about reserves for which no live allocation accounts.
+/// Returns the findings about the part of each reserve that no live allocation explains.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     if lacks_confirmation(input) {
         return Vec::new();
@@ -49,11 +49,11 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     let of_others = rises(input, is_unjudged);
     let note = |rise: &Rise| {
         format!(
-            "{} more reserved by {} on {}: not judged, because something outside this check may \
-             have reserved it",
-            exact_size(rise.most()),
+            "{} on {} reserves {} more than before the test; this was not judged, because \
+             something outside this check may have reserved it",
             rise.name,
-            rise.place
+            rise.place,
+            exact_size(rise.most())
         )
     };
     of_others.iter().map(note).collect()
@@ -156,8 +156,7 @@ pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
     }
 }
 
-/// Returns how much of a reserve is explained by live records of the owners for which `counts`
-/// holds.
+/// Returns how much of a reserve is explained by live records whose owners satisfy `counts`.
 fn explained(
     usage: &LayerUsage,
     run: &RunInput,
@@ -231,7 +230,8 @@ fn is_kept_by_broken(usage: &LayerUsage, run: &RunInput) -> bool {
     usage.name.layer() == Layer::DRIVER && broken.is_some_and(|broken| broken.place == usage.place)
 }
 
-/// Whether a pool of a broken context holds more than before, which proves nothing.
+/// Whether a pool of a broken context holds more than before. This proves nothing, because the pool
+/// could not be emptied.
 pub(crate) fn is_kept_by_a_broken_context(input: &CheckInput) -> bool {
     input.runs.iter().any(|run| {
         let holds_more =

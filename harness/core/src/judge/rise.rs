@@ -17,7 +17,7 @@ use crate::units::total;
 pub(crate) struct Rise {
     pub(crate) name: LayerName,
     pub(crate) place: Place,
-    /// The rise in each run that is judged, or 0 if it did not rise.
+    /// The rise in each run that is judged, or 0 if the figure did not rise.
     pub(crate) bytes: Vec<u64>,
 }
 

@@ -142,7 +142,7 @@ mod tests {
         };
         assert_eq!(owner(Some(5000)), Some(cache));
         assert_eq!(owner(Some(6000)), None);
-        assert_eq!(owner(None), None, "its number is no address");
+        assert_eq!(owner(None), None, "an object's ID is not an address");
         let range = record(Kind::AddressRange, Layer::DRIVER, Place::cuda(0), 4096);
         assert_eq!(claims.owner(&range, &BTreeMap::default()), Some(cache));
     }
@@ -169,7 +169,7 @@ mod tests {
         let block = record(Kind::Block, cache, Place::cuda(0), 4096);
         assert_eq!(owner(&block), None);
         let stream = record(Kind::Stream, Layer::DRIVER, Place::cuda(0), 4096);
-        assert_eq!(owner(&stream), None, "a handle is no address");
+        assert_eq!(owner(&stream), None, "a handle is not an address");
     }
 
     #[test]
@@ -204,8 +204,8 @@ mod tests {
                 };
                 // A segment of the inner allocator is a block of the outer one, not a leak.
                 assert_eq!(owner(outer, inner_begins), Some(inner));
-                assert_eq!(owner(outer, 6500), None, "a block of another's");
-                assert_eq!(owner(inner, inner_begins), None, "of its own");
+                assert_eq!(owner(outer, 6500), None, "a block of another allocator");
+                assert_eq!(owner(inner, inner_begins), None, "a block of its own");
                 assert_eq!(owner(Layer::DRIVER, inner_begins), Some(inner));
                 // This address is in the outer allocator's segment, after the inner one's segment.
                 assert_eq!(owner(Layer::DRIVER, 6500), Some(outer));

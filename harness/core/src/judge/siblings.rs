@@ -1,12 +1,12 @@
 //! Adds to a leak where its siblings were freed, and through which callers they were allocated.
 //! Siblings are other resources created on the same line. The mistake is often where they differ
-//! from the leak, such as in a branch that returns early.
+//! from the leak, for example in a branch that returns early.
 //!
 //! If no sibling was freed, adds where the companions of the leak were freed. Companions are other
 //! resources that the same function created. A `Drop` may forget one of two fields, for example.
 //!
-//! This is known only for runs that confirm a leak, because only such runs capture the stacks of
-//! frees.
+//! Where resources were freed is known only for runs that confirm a leak, because only such runs
+//! capture the stacks of frees.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ use super::{chronology, passages};
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};
 
-/// The largest number of call sites of frees that a finding names.
+/// The largest number of call sites of frees that a finding lists.
 const MOST_PLACES: usize = 3;
-/// How many companions a finding names.
+/// The largest number of companions that a finding lists.
 const MOST_COMPANIONS: usize = 2;
 
 /// Adds to each leak where its siblings or companions were freed, in the last run with this
@@ -172,8 +172,9 @@ fn companions<'a>(
     Default::default()
 }
 
-/// Returns where something was freed, with its callers up to the first function that is also a
-/// caller of the finding's line, because the rest would only repeat the path to that function.
+/// Returns where something was freed, with the callers of the free up to the first function that is
+/// also a caller of the finding's line, because the rest would only repeat the path to that
+/// function.
 pub fn shown_up_to(finding: &Site, freed: &Site) -> Site {
     let known: FxHashSet<_> = finding.users_frames().filter_map(function).collect();
     let mut shown = freed.outside_wrapper();

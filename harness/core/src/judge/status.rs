@@ -1,6 +1,6 @@
-//! The status of a check as a whole: the kind of its worst finding, or why there is none. A failing
-//! finding decides the status, even if something could not be measured. If nothing fails but
-//! something could not be measured, the check is not clean.
+//! The status of a check as a whole: the kind of its worst finding or, if no finding decides it,
+//! another status. A failing finding decides the status, even if something could not be measured.
+//! If nothing fails but something could not be measured, the check is not clean.
 
 use super::diff::Diff;
 use super::growth::FEWEST_ROUNDS;
@@ -108,8 +108,8 @@ fn not_repeatable(input: &CheckInput) -> Reason {
     Reason::new(
         Code::NotRepeatable,
         what,
-        "read in the test's output how the last run ended, and make the body repeatable; if the \
-         body can run only once, set `confirm = false`",
+        "check the test's output to see how the last run ended, and make the body repeatable; if \
+         the body can run only once, set `confirm = false`",
     )
 }
 

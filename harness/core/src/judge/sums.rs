@@ -91,7 +91,7 @@ fn rises(input: &CheckInput) -> Vec<Rise> {
     })
 }
 
-/// Returns how much a sum rose in a run, apart from the reported blocks, which may be larger than
+/// Returns how much a sum rose in a run, excluding the reported blocks, which may be larger than
 /// was requested, and the leaks for which a nested check has already failed.
 fn risen(usage: &LayerUsage, run: &RunInput) -> u64 {
     let before = run.baseline.layer(&usage.name, usage.place);

@@ -1,8 +1,8 @@
 //! The usage of each device before and after a check, as a report shows it, and the causes of the
-//! change of a whole device's memory.
+//! change in the memory usage of the whole device.
 //!
-//! The causes are advice and never fail a check, because the driver itself and other processes use
-//! the device too.
+//! The causes are only advice and never fail a check, because the driver itself and other processes
+//! use the device too.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::units::{quantity, total};
 /// whole page.
 const PAGE: u64 = 2 << 20;
 
-/// How many other processes are named.
+/// The largest number of other processes that are listed.
 const NAMED: usize = 3;
 
 /// Returns the usage of each device before and after the check, with the driver's row first.
@@ -94,8 +94,8 @@ fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> Devi
     }
 }
 
-/// Splits the change of the device at `place` into its causes. Returns `None` if the device was not
-/// read at both times.
+/// Splits the change in the memory usage of the device at `place` into its causes. Returns `None`
+/// if the device was not read at both times.
 fn whole_device(
     place: Place,
     before: &Usage,

@@ -21,7 +21,7 @@ const MAX_RUNS: usize = 3;
 const ALLOCATIONS_OF_A_ROUND: usize = 256;
 
 /// Returns the timeline of one run. `after_body` is the usage when the body had ended, from which
-/// only the reserves are taken, and `end` is the number of the event after the run.
+/// only the reserves are taken, and `end` is the sequence number of the event after the run.
 pub fn of_run(
     run: &RunInput,
     after_body: &Usage,

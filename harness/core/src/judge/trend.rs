@@ -118,7 +118,8 @@ mod tests {
         }
     }
 
-    /// Returns the levels that grow if the call site held these counts at each snapshot.
+    /// Returns the levels of the trend if it grows. The call site holds one of these counts at each
+    /// snapshot.
     fn levels(counts: &[u64]) -> Option<Vec<u64>> {
         let mut trend = Trend::default();
         for count in counts {

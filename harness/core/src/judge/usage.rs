@@ -1,4 +1,4 @@
-//! All usage at one moment.
+//! The usage of layers, handles and devices at one moment.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::ledger::event::ContextUid;
 use crate::ledger::{Amount, Counted, Layer, Place, PoolName};
 use crate::units::total;
 
-/// All figures at one moment: those of each layer, of the handles and of whole devices.
+/// All figures at one moment: those of each layer, of the handles and of the whole devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The usage of each layer at each place.

@@ -56,7 +56,7 @@ pub enum Anomaly {
 /// A free or destroy call that returned an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedCall {
-    /// The key that it named.
+    /// The key of the resource that the call was meant to free.
     pub key: Key,
     /// The live record with this key. `None` for an address that the ledger does not know.
     pub record: Option<Record>,
@@ -101,7 +101,7 @@ pub struct Anomalies(Mutex<AnomalyList>);
 #[derive(Debug, Default)]
 struct AnomalyList {
     all: Vec<Anomaly>,
-    /// The number that is kept for each scope and kind.
+    /// The number of anomalies that are kept for each scope and kind.
     kept: FxHashMap<(ScopeId, Discriminant<Anomaly>), u32>,
 }
 
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(anomalies.since(Mark::default()).len(), 2 * LIMIT as usize);
         let mark = anomalies.mark();
         anomalies.push(failed_free(1));
-        assert_eq!(anomalies.since(mark), [], "there are enough of these");
+        assert_eq!(anomalies.since(mark), [], "the limit is reached");
         anomalies.push(failed_free(2));
         assert_eq!(anomalies.since(mark), [failed_free(2)]);
     }

@@ -62,8 +62,8 @@ impl Ledger {
         Self::default()
     }
 
-    /// Applies one event. For the beginning of a free, returns a ticket, which the end of the free
-    /// must name.
+    /// Applies one event. For the beginning of a free, returns a ticket that the end of the free
+    /// must contain.
     #[inline]
     pub fn apply(&self, event: &Event) -> Option<Ticket> {
         if self.tap.is_on() {
@@ -241,8 +241,8 @@ impl Ledger {
         self.end_if_too_late(&record);
     }
 
-    /// Returns the place of a creation. A pool knows its device, and everything else belongs to the
-    /// device of its context.
+    /// Returns the place of a creation. An allocation from a known pool is located where the pool
+    /// is, and everything else on the device of its context.
     fn resolve_place(&self, made: &Creation) -> Place {
         let pool = Key::new(Space::Handle(Kind::Pool), made.pool);
         let pool = (made.pool != 0).then(|| self.table.get(&pool)).flatten();

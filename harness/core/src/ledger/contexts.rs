@@ -1,4 +1,4 @@
-//! The CUDA contexts seen so far, and the errors that break a context.
+//! The contexts seen so far, and the errors that break a context.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 /// A live context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextEntry {
-    /// Its number, which is never reused within a process.
+    /// Its ID, which is never reused within a process.
     pub uid: ContextUid,
-    /// Its handle, or 0 while only its number is known.
+    /// Its handle, or 0 while only its ID is known.
     pub handle: u64,
     /// Its device.
     pub place: Place,
@@ -29,11 +29,11 @@ pub(super) struct Ending {
     pub(super) caller: Caller,
 }
 
-/// There are few contexts, and they change rarely.
+/// The contexts. There are few of them, and they change rarely.
 #[derive(Debug, Default)]
 pub struct ContextTable {
     known: Mutex<ContextLists>,
-    /// The highest number of a context that has ended.
+    /// The highest ID of a context that has ended.
     last_ended: AtomicU32,
 }
 
@@ -46,7 +46,7 @@ struct ContextLists {
 impl ContextTable {
     pub(super) fn created(&self, entry: ContextEntry) {
         let mut known = lock_quietly(&self.known);
-        // A recording may reuse a number.
+        // A recording may reuse an ID.
         known.ended.remove(&entry.uid);
         known.live.insert(entry.uid, entry);
     }
@@ -58,7 +58,8 @@ impl ContextTable {
         self.last_ended.fetch_max(uid.0, Ordering::Release);
     }
 
-    /// Whether a context may have ended. Numbers increase, so this is false for the newest context.
+    /// Whether a context may have ended. IDs increase, so this is false for a context that is newer
+    /// than every context that has ended.
     #[inline]
     pub(super) fn may_have_ended(&self, uid: ContextUid) -> bool {
         uid.0 <= self.last_ended.load(Ordering::Acquire)

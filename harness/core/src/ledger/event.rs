@@ -14,8 +14,8 @@ use super::name::{Layer, Place};
 
 /// A set of addresses or handles that can be compared with each other.
 ///
-/// Numbers of different spaces are unrelated. A registered host page may have the same number as a
-/// device pointer, and a stream may have the same number as an event.
+/// Equal values in different spaces are unrelated: a registered host page may have the same address
+/// as device memory, and a stream may have the same handle as an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Space {
@@ -76,7 +76,7 @@ impl Space {
 /// The identity of a live resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// The space to which its number belongs.
+    /// The space to which its address or handle belongs.
     pub space: Space,
     value: Hidden,
 }
@@ -116,8 +116,8 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// Hashes only the number. Few resources of different spaces have the same number, and hashing a
-/// space takes longer than comparing it.
+/// Hashes only the address or handle and the copy. Few resources of different spaces have the same
+/// address or handle, and hashing a space takes longer than comparing it.
 impl Hash for Key {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let copy = match self.space {
@@ -129,7 +129,7 @@ impl Hash for Key {
 }
 
 impl Key {
-    /// Returns the key of a number in a space.
+    /// Returns the key of an address or handle in a space.
     pub const fn new(space: Space, value: u64) -> Self {
         Self {
             space,
@@ -301,8 +301,8 @@ pub enum Event {
         /// The caller that frees it.
         caller: Caller,
     },
-    /// The call ended. If it succeeded, the record is removed permanently. Otherwise, it is
-    /// restored.
+    /// A call that frees, releases or unmaps ended. If it succeeded, the record is removed
+    /// permanently. Otherwise, it is restored.
     FreeEnded {
         /// The ticket that [`Ledger::apply`](super::Ledger::apply) returned when the call began.
         ticket: Ticket,
@@ -312,8 +312,8 @@ pub enum Event {
         /// stack costs more than the rest of a free, and a successful free does not need it.
         stack: StackId,
     },
-    /// The call was recorded into a graph instead of being executed. The record is restored, and
-    /// this is not a failure.
+    /// A free or destroy call was recorded into a graph instead of being executed. The record is
+    /// restored, and this is not a failure.
     FreeCaptured {
         /// The ticket that the ledger returned when the call began.
         ticket: Ticket,
@@ -459,7 +459,7 @@ pub enum Event {
     },
     /// A context was created, or its handle has become known.
     ContextCreated {
-        /// Its number.
+        /// Its ID.
         context: ContextUid,
         /// Its handle.
         handle: u64,
@@ -468,7 +468,7 @@ pub enum Event {
     },
     /// A context ended, and the resources that belong to it ended with it.
     ContextDestroyed {
-        /// Its number.
+        /// Its ID.
         context: ContextUid,
         /// How it ended.
         cause: ContextEnd,

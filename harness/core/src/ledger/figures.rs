@@ -1,5 +1,5 @@
-//! Data shared by all shards of the table: the numbers of events, and the figures of the whole
-//! process.
+//! Data shared by all shards of the table: the sequence numbers of events, and the figures of the
+//! whole process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::usage::{Gauge, UsageKey};
 /// The state that all shards share.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
-    /// The number of the last event.
+    /// The sequence number of the last event.
     last: Padded<AtomicU64>,
     gauges: Mutex<BTreeMap<UsageKey, Arc<Gauge>>>,
     pub(super) meters: Meters,
@@ -33,13 +33,14 @@ pub(super) struct Figures {
 pub(super) struct Padded<T>(pub(super) T);
 
 impl Figures {
-    /// Returns the number of the last event. Every later event has a greater number.
+    /// Returns the sequence number of the last event. Every later event has a greater one.
     pub(super) fn last(&self) -> u64 {
         self.last.0.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of a new event. If the event's key can have a record, this is called
-    /// under the lock of that key, so that events on one address are ordered by their numbers.
+    /// Returns the sequence number of a new event. If the event's key can have a record, this is
+    /// called under the lock of that key, so that events on one address are ordered by their
+    /// sequence numbers.
     pub(super) fn number(&self) -> u64 {
         self.last.0.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -10,8 +10,8 @@ use crate::sync::Mutex;
 
 use super::event::{Caller, Key, Record, ScopeId, StackId};
 
-/// How many frees of unknown addresses are kept. There is no bound on how much a program may have
-/// allocated before the harness began to listen.
+/// The largest number of frees of unknown addresses that are kept. Without this limit, their number
+/// would depend only on how much a program allocated before the harness began to listen.
 const MOST_UNKNOWN: usize = 10_000;
 
 /// The free of a record that belongs to a logged scope.
@@ -21,7 +21,7 @@ pub struct LoggedFree {
     pub record: Record,
     /// The time of the free.
     pub at: Instant,
-    /// The number of the ledger's next event at the time of the free.
+    /// The sequence number of the ledger's next event at the time of the free.
     pub before: u64,
     /// The backtrace of the free. It is empty if none was captured.
     pub stack: StackId,
@@ -34,7 +34,7 @@ pub struct UnknownFree {
     pub key: Key,
     /// The caller.
     pub by: Caller,
-    /// The number of the ledger's event with which the call began.
+    /// The sequence number of the event with which the call began.
     pub began: u64,
 }
 
@@ -77,7 +77,7 @@ impl FreeLog {
         self.clock.get().is_some()
     }
 
-    /// Logs that a record was freed. `next` returns the number of the ledger's next event.
+    /// Logs that a record was freed. `next` returns the sequence number of the ledger's next event.
     pub(super) fn freed(&self, record: &Record, stack: StackId, next: impl FnOnce() -> u64) {
         if let Some(clock) = self.clock.get() {
             let mut log = lock_quietly(&self.log);

@@ -205,8 +205,8 @@ impl Graphs {
     }
 
     /// Records that `to` was created or updated from `from` and holds the same resources. Returns
-    /// what `to` held before: after an update, or if the end of an earlier graph with this handle
-    /// was missed.
+    /// what `to` held before. It held something if this is an update, or if the end of an earlier
+    /// graph with this handle was missed.
     pub(super) fn copied(&mut self, from: &Key, to: Key, auto_free: bool) -> Option<Graph> {
         let Some(graph) = self.all.get(from).cloned() else {
             return self.all.remove(&to);
@@ -215,7 +215,8 @@ impl Graphs {
     }
 
     /// Records that the executable graph now has the nodes and the references of `graph`, and
-    /// returns those that it had before. Later launches do not free what earlier ones have left.
+    /// returns those that it had before. Launches after the update do not free what launches before
+    /// it left.
     pub(super) fn updated(&mut self, exec: Key, graph: &Key) -> Option<Graph> {
         let auto_free = self.all.get(&exec).is_some_and(|exec| exec.auto_free);
         self.copied(graph, exec, auto_free)

@@ -129,7 +129,7 @@ impl SharedObjects {
         if object.count == 0 {
             self.changes.push(TableChange::Left(record));
         } else if object.earlier.len() as u64 >= object.count {
-            // The call that opened the object last is assumed to be the first to close it.
+            // The first close is assumed to belong to the call that opened the object last.
             object.earlier.truncate(object.count as usize);
             if let Some(earlier) = object.earlier.pop() {
                 object.record = earlier;

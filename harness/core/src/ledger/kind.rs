@@ -23,17 +23,17 @@ const ENDS: bool = true;
 /// A resource of this kind belongs to a device or to the process. It outlives its context and must
 /// still be freed.
 ///
-/// Write this if the documentation is silent and you have no GPU. A wrong `STAYS` costs the note
-/// that the context freed the resource; the leak is reported without it, unless the driver reuses
-/// the handle in the same test. A wrong `ENDS` is a false alarm if the program frees the resource
-/// after its context has ended, because the record ends with the context.
+/// This is the safer choice if the documentation is silent and no GPU is available. With a wrong
+/// `STAYS`, a leak is reported without the note that the context freed the resource, or not at all
+/// if the driver reuses the handle in the same test. A wrong `ENDS` is a false alarm if the program
+/// frees the resource after its context has ended, because the record ends with the context.
 ///
 /// This choice must agree with `stays()` in `tests/kinds/table.rs` and with what the fake driver
 /// removes with a context, in `tear_down` of `tests/fake-driver/cuda/src/context.rs`.
 const STAYS: bool = false;
 
-/// Declares the kinds: the word for each in reports, and whether it [ends](ENDS) with its context
-/// or [stays](STAYS).
+/// Declares the kinds. Each has a word for reports, and either [ends](ENDS) with its context or
+/// [stays](STAYS).
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal, $ends:ident;)*) => {
         /// The kind of a resource. The first kinds hold bytes. The others are handles, which are
@@ -233,7 +233,7 @@ impl Kind {
         self as u8 >= Self::Stream as u8
     }
 
-    /// Whether calls to CUDA's driver create resources of this kind.
+    /// Whether calls to the CUDA driver create resources of this kind.
     #[must_use]
     pub const fn is_of_cuda(self) -> bool {
         !matches!(self, Self::Block | Self::Memory) && (self as u8) < Self::Device as u8

@@ -1,8 +1,9 @@
-//! Meters allocations on request. A meter reads the peak, its contents and their age, the
-//! allocations that could have shared a buffer, and the total number and bytes of all allocations.
-//! A budget meters the allocations of its scope in one layer. A log meters everything in the
-//! process, including resources that are live when it begins, and keeps a bounded number of
-//! lifetimes. While no budget or log is active, metering costs one additional load per event.
+//! Meters allocations on request. A meter measures the peak, the allocations that were live at the
+//! peak and when they were made, the allocations that could have shared a buffer, and the total
+//! number and bytes of all allocations. A budget meters the allocations of its scope in one layer.
+//! A log meters everything in the process, including resources that are live when it begins, and
+//! keeps a bounded number of lifetimes. While no budget or log is active, metering costs one
+//! additional load per event.
 
 mod flow;
 
@@ -20,7 +21,7 @@ use crate::recursion_guard::quiet;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many graphs are kept.
+/// The largest number of graphs that a log keeps.
 const MAX_GRAPHS: usize = 16;
 
 #[derive(Debug, Default)]
@@ -86,7 +87,8 @@ impl Meters {
     }
 
     /// From now on, the live `record` of a scope not metered for `outer` also counts towards
-    /// `outer`, and so does what its scope allocates. The record does not count as an allocation.
+    /// `outer`, and so do later allocations of the record's scope. The record does not count as an
+    /// allocation.
     pub fn adopt(&self, record: &Record, outer: ScopeId) {
         let _quiet = quiet();
         let Some(mut running) = self.of(record) else {
@@ -294,12 +296,13 @@ pub struct GraphUsage {
     pub sites: Vec<SiteUsage>,
 }
 
-/// Allocations of one size by one thread at one stack, each of which was freed before the next.
+/// Allocations of one size by one thread at one stack, each of which was freed before the next was
+/// made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InTurn {
     /// The stack.
     pub stack: StackId,
-    /// The size of each.
+    /// The size of each allocation.
     pub bytes: u64,
     /// The number of allocations.
     pub count: u64,

@@ -1,7 +1,7 @@
 //! The table of live resources, a pure function of a stream of [`Event`]s.
 //!
-//! The ledger knows nothing of CUDA and calls nothing outside the process. Every source of events
-//! enters through [`Ledger::apply`].
+//! The ledger calls neither a driver nor anything else outside the process. Every event enters
+//! through [`Ledger::apply`].
 
 mod anomaly;
 mod apply;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::recursion_guard::quiet;
 
-/// A growing list of names, or the rest of it after one position. The number of a name never
+/// A growing list of names, or the rest of it after one position. The index of a name never
 /// changes.
 ///
 /// The code under test may ask for a name inside an allocator, so the list has no lock that could
@@ -33,8 +33,8 @@ impl NameList {
         listed.map(|listed| &*listed.name)
     }
 
-    /// Returns the number of `name`, adding it if necessary. Returns `None` if the list is full, or
-    /// if this thread is already adding a name.
+    /// Returns the index of `name`, which is added if necessary. Returns `None` if the list is
+    /// full, or if this thread is already adding a name.
     fn number(&self, name: &str) -> Option<u16> {
         let known = self.names().position(|known| known == name);
         let number = known.or_else(|| self.add(name))?;
@@ -83,16 +83,16 @@ const MAX_NAMES: u16 = 1 << 12;
 static LAYERS: NameList = NameList::new();
 static PLACES: NameList = NameList::new();
 
-/// One allocator, judged separately: the CUDA driver, or an allocator that reports through
-/// `observe`.
+/// An allocator that is judged separately: a driver (CUDA or Vulkan), or an allocator that reports
+/// through `observe` or has a probe.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer(u16);
 
 impl Layer {
-    /// All allocation calls to the CUDA driver.
+    /// The layer of all resources that are created through the CUDA or Vulkan driver.
     pub const DRIVER: Self = Self(0);
 
-    /// Returns the layer of the allocator called `name`. The same name always gives the same layer.
+    /// Returns the layer of the allocator `name`. The same name always gives the same layer.
     ///
     /// # Panics
     ///
@@ -104,18 +104,19 @@ impl Layer {
             .unwrap_or_else(|| panic!("gpu-leak-check: cannot add the allocator {name:?}"))
     }
 
-    /// Like [`Self::allocator`], but returns `None` instead of panicking.
+    /// Returns the layer of the allocator `name`, or `None` under the conditions under which
+    /// [`Self::allocator`] panics.
     pub fn try_allocator(name: &str) -> Option<Self> {
         Some(Self(LAYERS.number(name)? + 1))
     }
 
-    /// Returns the allocator with this number, or `None` for 0.
+    /// Returns the allocator with this ID, or `None` for 0.
     pub fn numbered(number: u32) -> Option<Self> {
         let number = u16::try_from(number).ok().filter(|number| *number != 0)?;
         Some(Self(number))
     }
 
-    /// Returns its number, which is never 0 for an allocator.
+    /// Returns its ID, which is 0 only for the driver.
     pub const fn number(self) -> u32 {
         self.0 as u32
     }
@@ -127,7 +128,7 @@ impl Layer {
     }
 }
 
-/// Formats as `Layer(allocator:NAME)`, because the number alone means nothing to a reader.
+/// Formats as `Layer(allocator:NAME)`, because the ID alone means nothing to a reader.
 impl fmt::Debug for Layer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Layer({self})")
@@ -191,7 +192,7 @@ impl Place {
     }
 }
 
-/// Formats as `Place(cuda:0)`, because the number alone means nothing to a reader.
+/// Formats as `Place(cuda:0)`, because the ID alone means nothing to a reader.
 impl fmt::Debug for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Place({self})")
@@ -237,7 +238,7 @@ impl fmt::Display for PoolName {
     }
 }
 
-/// Files contain the displayed names, not the numbers.
+/// Files contain the displayed names, not the IDs.
 macro_rules! named_in_files {
     ($($name:ty: $read:expr, $what:literal;)*) => {
         $(

@@ -3,8 +3,8 @@
 //!
 //! Physical memory lives as long as a handle refers to it or a range of addresses maps it. Programs
 //! usually create it, map it and release the handle immediately. After that, the driver may give
-//! the same handle to other memory. So each object has its own number here, and handles and ranges
-//! only refer to the object that they hold.
+//! the same handle to other memory. So each object has its own ID here, and handles and ranges only
+//! refer to the object that they hold.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ pub(super) struct Dropped {
 enum DroppedBy {
     /// One reference of this handle.
     Handle(u64, Handle),
-    /// The mapping that begins here.
+    /// The mapping that begins at this address.
     Map(u64, MappedRange),
 }
 
@@ -175,7 +175,7 @@ impl Physical {
     }
 
     /// Restores the hold after a failed call. If the handle or range now refers to another object,
-    /// another call has released the hold.
+    /// another call has released the hold, so it is not restored.
     pub(super) fn put_back(&mut self, dropped: Dropped) {
         let is_taken = match dropped.from {
             None => false,

@@ -19,8 +19,9 @@ struct ScopeState {
     freed_earlier: Amount,
     /// The amount of resources that it created and handed over.
     handed_over: Amount,
-    /// How many times it retained primary contexts, minus its releases. Primary contexts are shared
-    /// by the whole process, so a retain without a release is not a leak, but it deserves a note.
+    /// For each device, how many times it retained the primary context, minus how many times it
+    /// released it. Primary contexts are shared by the whole process, so a retain without a release
+    /// is not a leak, but it deserves a note.
     primaries: BTreeMap<Place, i64>,
 }
 

@@ -31,7 +31,7 @@ pub struct ScriptLine {
 }
 
 impl ScriptLine {
-    /// Returns the number of this line, or `None` if no more can be kept.
+    /// Returns the ID of this line, or `None` if no more lines can be kept.
     pub fn intern(&self) -> Option<LineNumber> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get_or_insert_default();
@@ -49,7 +49,7 @@ impl ScriptLine {
     }
 }
 
-/// The number of a [`ScriptLine`].
+/// The ID of a [`ScriptLine`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineNumber(u32);
 
@@ -81,7 +81,8 @@ pub fn line(word: usize) -> Option<Arc<ScriptLine>> {
     lines.get(word & !(TAG | OUTERMOST)).cloned()
 }
 
-/// The lines are shared by the whole process, like the addresses next to them.
+/// The lines are shared by the whole process, like the return addresses that are in the same
+/// backtraces.
 static KNOWN: Mutex<Option<InternedLines>> = Mutex::new(None);
 
 #[derive(Debug, Default)]

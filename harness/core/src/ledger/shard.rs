@@ -19,7 +19,7 @@ pub(super) use self::in_flight::{
 };
 
 /// The number of shards. It is a power of two and larger than the number of threads that usually
-/// allocate at once. Every shard has an entry for each scope, so it must not be too large.
+/// allocate at once. Every shard has an entry for each scope, so there must not be too many shards.
 pub(super) const SHARDS: usize = 16;
 
 /// The records whose keys are protected by one lock.
@@ -42,7 +42,7 @@ pub(super) struct Shard {
     pub(super) unowned: u64,
     /// For each backtrace, the latest scope that allocated there, and how many times it did so.
     pub(super) allocations: FxHashMap<StackId, (ScopeId, u32)>,
-    /// The figures of this shard. They are in a list, because a program has only a few.
+    /// The figures of this shard. They are in a list, because a program has only a few figures.
     pub(super) usage: Vec<ShardUsage>,
 }
 
@@ -151,7 +151,8 @@ impl Shard {
         (index, None)
     }
 
-    /// Like [`Self::write`], for an entry at `index` whose record is live or being freed.
+    /// Does the work of [`Self::write`] if the entry at `index` has a record that is live or being
+    /// freed.
     #[cold]
     fn write_again(
         &mut self,

@@ -22,7 +22,7 @@ pub(super) struct Shared {
     pub(super) launches: FxHashMap<Ticket, (Launch, Caller)>,
 }
 
-/// A free of shared resources in progress.
+/// A free of shared resources that is in progress.
 #[derive(Debug)]
 pub(super) struct SharedFree {
     pub(super) key: Key,
@@ -31,14 +31,14 @@ pub(super) struct SharedFree {
     /// The graph that had the references and, if the call ends the graph, everything that the graph
     /// holds.
     graph: Option<(Key, Option<Graph>)>,
-    /// The number of the event with which another free of this key began, if the other free found
-    /// nothing and has succeeded in the meantime. Otherwise 0. `InFlightFree` has the same field
-    /// for resources with one owner.
+    /// The sequence number of the event with which another free of this key began, if the other
+    /// free found nothing and has succeeded in the meantime. Otherwise 0. `InFlightFree` has the
+    /// same field for resources with one owner.
     freed_by: u64,
 }
 
 impl SharedFree {
-    /// Creates a call that does not free anything yet.
+    /// Creates the state of a call that has not released anything yet.
     pub(super) fn new(key: Key, caller: Caller) -> Self {
         Self {
             key,
@@ -100,7 +100,7 @@ impl Shared {
         }
     }
 
-    /// Begins a call that unmaps `bytes`.
+    /// Begins a call that unmaps `bytes` bytes.
     pub(super) fn unmap(&mut self, free: &mut SharedFree, bytes: u64) {
         free.dropped = self.physical.unmap_began(free.key.value(), bytes);
     }

@@ -1,4 +1,4 @@
-//! Interns backtraces, so that a record stores a number instead of frames.
+//! Interns backtraces, so that a record stores an ID instead of frames.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, OnceLock, locked};
@@ -22,8 +22,8 @@ thread_local! {
     /// The backtraces that this thread used last, by their hash. A program allocates at the same
     /// lines again and again, from many threads at once. Without this cache, all of these threads
     /// would contend for the lock of the same shard. An entry is only a guess, so a reader compares
-    /// the frames. The entry also holds how often backtraces had been forgotten. Like everything
-    /// else that a wrapper touches, the cache has no destructor.
+    /// the frames. The entry also holds how often backtraces had been forgotten when it was
+    /// written. Like everything else that a wrapper touches, the cache has no destructor.
     static RECENT: [Cell<(StackId, u32)>; RECENT_LEN] =
         const { [const { Cell::new((StackId(0), 0)) }; RECENT_LEN] };
 }
@@ -34,9 +34,9 @@ const RECENT_LEN: usize = 64;
 /// All distinct backtraces.
 #[derive(Debug)]
 pub struct Stacks {
-    /// Maps a backtrace's hash to its number.
+    /// Maps a backtrace's hash to its ID.
     numbers: Box<[Mutex<FxHashMap<u64, StackId>>]>,
-    /// The entries by number, in chunks that never move, so that reading needs no lock.
+    /// The entries by ID, in chunks that never move, so that reading needs no lock.
     chunks: Box<[OnceLock<Chunk>]>,
     next: AtomicU32,
     /// How often backtraces have been [forgotten](Self::forget).
@@ -55,8 +55,9 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// Returns the number of a backtrace: return addresses, innermost first. The result is 0 if
-    /// there are no frames, or if there are more distinct backtraces than can be stored.
+    /// Returns the ID of a backtrace, which consists of return addresses, innermost first. The
+    /// result is 0 if there are no frames, or if there are more distinct backtraces than can be
+    /// stored.
     pub fn intern(&self, frames: &[usize]) -> StackId {
         if frames.is_empty() {
             return StackId::default();
@@ -65,12 +66,12 @@ impl Stacks {
             .unwrap_or_default()
     }
 
-    /// Returns the number of this backtrace if it has been interned.
+    /// Returns the ID of this backtrace if it has been interned.
     pub fn find(&self, frames: &[usize]) -> Option<StackId> {
         self.look_up(frames, || None)
     }
 
-    /// Returns the number of this backtrace. If it has none, returns the number that `add` assigns.
+    /// Returns the ID of this backtrace. If it has none, returns the ID that `add` assigns.
     fn look_up(&self, frames: &[usize], add: impl Fn() -> Option<StackId>) -> Option<StackId> {
         let mut hasher = FxBuildHasher.build_hasher();
         for frame in frames {
@@ -89,7 +90,8 @@ impl Stacks {
             let mut numbers = locked(shard);
             match numbers.get(&next) {
                 Some(&id) if self.frames(id) == frames => break id,
-                // If two backtraces have the same hash, the next number belongs to the second one.
+                // If two backtraces have the same hash, the second one is stored under the next
+                // value.
                 Some(_) => next = next.wrapping_add(1),
                 None => {
                     let id = add()?;
@@ -112,8 +114,8 @@ impl Stacks {
         Some(StackId(number))
     }
 
-    /// From now on, backtraces through an address for which `is_gone` returns `true` get new
-    /// numbers. Their old numbers keep their frames.
+    /// From now on, backtraces through an address for which `is_gone` returns `true` get new IDs.
+    /// Their old IDs keep their frames.
     pub fn forget(&self, is_gone: impl Fn(usize) -> bool) {
         let is_kept = |id| !self.frames(id).iter().any(|address| is_gone(*address));
         for shard in &self.numbers {
@@ -128,9 +130,9 @@ impl Stacks {
         std::ptr::from_ref(self).addr() ^ forgotten << 32
     }
 
-    /// Stores `frames` under the number that they had in another process. Returns false if no
-    /// backtrace can have this number, or if the number is in use. [`Self::intern`] does not find
-    /// backtraces that were stored in this way.
+    /// Stores `frames` under the ID that they had in another process. Returns `false` if there are
+    /// no frames, if no backtrace can have this ID, or if the ID is in use. [`Self::intern`] does
+    /// not find backtraces that were stored in this way.
     pub fn restore(&self, id: StackId, frames: &[usize]) -> bool {
         let Some(chunk) = self.chunks.get(id.0 as usize / CHUNK) else {
             return false;
@@ -143,8 +145,7 @@ impl Stacks {
         true
     }
 
-    /// Returns the number after the last one assigned. The last backtraces may not be stored
-    /// yet.
+    /// Returns the ID after the last one assigned. The last backtraces may not be stored yet.
     pub fn end(&self) -> u32 {
         self.next.load(Ordering::Relaxed)
     }

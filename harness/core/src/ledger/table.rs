@@ -51,8 +51,8 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Returns the shard of a key: the highest bits of a product, which depend on all bits of the
-    /// address, no matter how addresses are aligned.
+    /// Returns the index of a key's shard: the highest bits of a product, which depend on all bits
+    /// of the address, no matter how addresses are aligned.
     #[inline]
     fn shard_of(key: &Key) -> usize {
         /// 2⁶⁴ over the golden ratio: Knuth, The Art of Computer Programming, volume 3, 6.4.
@@ -74,9 +74,9 @@ impl Table {
         ticket(self.figures.number(), NO_SHARD)
     }
 
-    /// Adds a new resource. Returns its record and any earlier record under its key, but only if
-    /// there was an earlier record or if `may_be_late`, which is called after the resource was
-    /// added, returns true.
+    /// Adds a new resource. If there was an earlier record under its key, or if `may_be_late`
+    /// returns `true`, returns the new record and any earlier one. `may_be_late` is called after
+    /// the resource was added.
     #[inline]
     pub(super) fn create(
         &self,
@@ -101,7 +101,7 @@ impl Table {
         }
     }
 
-    /// Counts an allocation. Another call may have added its record.
+    /// Counts an allocation whose record is added separately or already exists.
     pub(super) fn allocated(&self, key: &Key, caller: Caller) {
         self.lock(key).allocated(caller);
     }
@@ -113,7 +113,7 @@ impl Table {
         shard.take(&self.figures, key)
     }
 
-    /// Removes the records for which `wanted` returns `true`, oldest first.
+    /// Removes the records for which `wanted` returns `true`, and returns them, oldest first.
     pub(super) fn take_all(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Record> {
         let mut taken = Vec::new();
         for mut shard in self.lock_all() {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     /// The driver may reuse an address before the call that frees it has returned. That call may
-    /// then return an error with another cause, but the address had been freed.
+    /// then return an error with another cause, although it freed the address.
     #[test]
     fn a_freed_record_is_gone_even_if_its_address_is_reused_meanwhile() {
         for (second_lives, first_fails) in

@@ -1,9 +1,9 @@
 //! Logs how usage changes while it is watched. The size of the log is bounded, no matter how many
 //! events there are.
 //!
-//! Times are event numbers. A shard logs the value of a figure after each of its events. When its
-//! log is full, samples that are close in time are merged into one with their minimum and maximum,
-//! so a long log is coarse but small.
+//! Times are sequence numbers of events. A shard logs the value of a figure after each of its
+//! events. When its log is full, samples that are close in time are merged into one with their
+//! minimum and maximum, so a long log is coarse but small.
 
 use super::usage::{Counted, UsageKey};
 
@@ -13,9 +13,9 @@ const MAX_SAMPLES: usize = 128;
 /// The values of a figure during some consecutive events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The number of the first event.
+    /// The sequence number of the first event.
     pub at: u64,
-    /// The number of the last event.
+    /// The sequence number of the last event.
     pub until: u64,
     /// The lowest value.
     pub least: u64,
@@ -43,13 +43,15 @@ pub struct Curve {
 pub(super) struct SampleLog {
     /// The value before the first sample.
     start: u64,
-    /// Samples are merged if the numbers of their events differ only in this many low bits.
+    /// Samples are merged if the sequence numbers of their events differ only in this many low
+    /// bits.
     scale: u32,
     samples: Vec<Sample>,
 }
 
 impl SampleLog {
-    /// Logs that the event with number `at` changed the figure from `before` to `live`.
+    /// Logs that the event with the sequence number `at` changed the figure from `before` to
+    /// `live`.
     #[inline]
     pub(super) fn add(&mut self, at: u64, before: u64, live: u64) {
         match self.samples.last_mut() {
@@ -142,7 +144,8 @@ pub(super) fn curve(
         scale += 1;
         join(&mut samples, scale);
     }
-    // Simultaneous events of two shards are not always applied in the order of their numbers.
+    // Simultaneous events of two shards are not always applied in the order of their sequence
+    // numbers.
     samples.last_mut()?.last = now.live;
     Some(Curve {
         of,

@@ -47,9 +47,9 @@ pub struct Counted {
 /// A number of resources and their total size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// How many.
+    /// The number of resources.
     pub count: u64,
-    /// How many bytes.
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 

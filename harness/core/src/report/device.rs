@@ -18,12 +18,13 @@ pub struct DeviceTable {
     pub uuid: Option<String>,
     /// Its rows, the driver first.
     pub rows: Vec<Row>,
-    /// The usage of the whole device. None if it was not read or other processes use the device.
+    /// The usage of the whole device. None if it was not read both before and after the check.
     pub whole: Option<WholeDevice>,
 }
 
-/// The memory in use on a device by all its users, and the known parts of the difference. This is
-/// advice that no verdict depends on, because the driver and other processes also hold memory.
+/// The memory in use on a device, by all processes, before and after the body, and the known parts
+/// of the difference. This is only advice: no verdict depends on it, because the driver and other
+/// processes also hold memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct WholeDevice {
@@ -34,11 +35,11 @@ pub struct WholeDevice {
     pub baseline: u64,
     /// Bytes in use after it.
     pub after: u64,
-    /// The part of the difference that is accounted for.
+    /// The parts of the difference that are accounted for.
     pub parts: Vec<Part>,
     /// The rest of the difference in bytes, as far as this process knows.
     pub unexplained: i64,
-    /// Possible causes of the rest: `2 modules were loaded`.
+    /// Possible causes of the rest: `2 more modules loaded`.
     pub hints: Vec<String>,
 }
 
@@ -59,7 +60,7 @@ pub struct Row {
 }
 
 named! {
-    /// The unit that a row counts.
+    /// The kind of value that a row contains.
     #[serde(rename_all = "kebab-case")]
     pub enum Figure {
         /// Bytes handed out and not freed.
@@ -120,9 +121,9 @@ pub struct PrimaryKept {
 pub struct Timeline {
     /// The runs of the body, in order.
     pub runs: Vec<TimelineRun>,
-    /// The number of earlier rounds that are omitted.
+    /// The number of rounds that are omitted after the first ones.
     pub left_out: u64,
-    /// The source lines that [`LoggedAllocation`]s name by their index.
+    /// The source lines to which [`LoggedAllocation`]s refer by index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<String>,
 }
@@ -180,7 +181,8 @@ pub struct Course {
     /// If the run had a log, the allocations and frees, in the order of the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<LoggedAllocation>,
-    /// How many other allocations there were. When the log is full, the smaller half is dropped.
+    /// The number of allocations that are not listed. When the log is full, the smaller half is
+    /// dropped.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub lost: u64,
 }
@@ -200,9 +202,9 @@ impl Course {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Point(pub u64, pub u64, pub u64);
 
-/// An allocation: `[line, bytes, allocated, freed]`. The line is an index of [`Timeline::lines`].
-/// The calls are those that allocated and freed it. If `allocated` is 0, it was allocated before
-/// the run; if `freed` is 0, it was not freed during the run.
+/// An allocation: `[line, bytes, allocated, freed]`. The line is an index into [`Timeline::lines`].
+/// The last two values are the calls that allocated and freed it. If `allocated` is 0, it was
+/// allocated before the run; if `freed` is 0, it was not freed during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LoggedAllocation(pub usize, pub u64, pub u64, pub u64);

@@ -16,7 +16,8 @@ pub struct Finding {
     pub kind: FindingKind,
     /// The layer, which is one allocator.
     pub layer: Layer,
-    /// The kind of resource. None if the finding is about an allocator's reserve.
+    /// The kind of resource. None if the finding is about a reserve, a limit or resources of
+    /// several kinds.
     pub resource: Option<Kind>,
     /// The pool, if the finding is about the reserve of a pool.
     pub pool: Option<PoolName>,
@@ -24,7 +25,7 @@ pub struct Finding {
     pub place: Place,
     /// The number of resources.
     pub count: u64,
-    /// The total number of bytes, or 0 for handles.
+    /// The total number of bytes, or 0 for resources without bytes.
     pub bytes: u64,
     /// The size of each resource, if all have the same size.
     pub each: Option<u64>,
@@ -39,7 +40,7 @@ pub struct Finding {
     /// How many of these resources were freed during the check.
     pub freed: u64,
     /// Where other resources that were created on the same line were freed in the run that
-    /// confirmed the finding. At most three places are given. Empty if they are unknown.
+    /// confirmed the finding. At most three places are given. Empty if the places are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Sibling>,
     /// If there are no siblings, at most two other resources that the same function created, and
@@ -68,13 +69,13 @@ pub struct Finding {
     pub failed: Option<FailedFree>,
     /// The usage after each round, for [`FindingKind::Grew`].
     pub rounds: Vec<Amount>,
-    /// The limit that was exceeded, for [`FindingKind::OverBudget`].
+    /// The limit that was exceeded. None if the finding is not about a limit.
     pub budget: Option<Budget>,
     /// The entry that allows the resources to stay, for [`FindingKind::Allowed`]. None if no entry
     /// is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<AllowedBy>,
-    /// The entry that would allow the resources if there were fewer of them:
+    /// The entry that matches the resources, but whose limits they exceed:
     /// `gpu-leak-check.toml:12`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exceeds: Option<String>,
@@ -133,7 +134,8 @@ impl Finding {
         }
     }
 
-    /// Whether the finding could not be confirmed because the body cannot run twice.
+    /// Whether the finding could not be confirmed, because a further run of the body ended
+    /// differently.
     #[must_use]
     pub fn is_unconfirmed(&self) -> bool {
         self.confirmed == Some(Confirmation::NotRepeatable)
@@ -157,8 +159,8 @@ impl Finding {
         self.kind.is_failure() && !self.is_unconfirmed()
     }
 
-    /// Returns the functions of the program that led to all `findings` and whose names can be
-    /// copied into an attribute, the innermost first.
+    /// Returns the functions of the program that are on the stacks of all `findings` and whose
+    /// names can be copied into an attribute, the innermost first.
     #[must_use]
     pub fn common_functions<'a>(findings: &[&'a Self]) -> Vec<&'a str> {
         let first = findings.iter().take(1);
@@ -229,18 +231,18 @@ pub struct Passage {
 pub enum PassageKind {
     /// From the line that created the resource to the line that freed others.
     ToFree,
-    /// From the call that led to the creation of the resource to the call that led to the free of
-    /// others.
+    /// From the call through which the resource was created to the call through which others were
+    /// freed.
     ToCallOfFree,
     /// Others were freed here.
     Freed,
-    /// A call in another function that led to the free of others.
+    /// A call in another function through which others were freed.
     LedToFree,
     /// A free of an address inside the resource instead of the resource's own address.
     FreesInside,
     /// The function that created the resource was called here.
     Called,
-    /// A call that later led to the creation of something else on the same line.
+    /// A call through which something else was later created on the same line.
     Later,
     /// A use of the static that holds the resource.
     UsesHolder,
@@ -298,11 +300,11 @@ impl fmt::Display for AllowedBy {
     }
 }
 
-/// Resources that were created on the line of a finding, but freed.
+/// Resources that were created on the line of a finding and have been freed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Sibling {
-    /// How many.
+    /// The number of resources.
     pub count: u64,
     /// Where they were freed: `cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
@@ -317,7 +319,7 @@ pub struct Sibling {
 pub struct Companion {
     /// The kind of resource.
     pub resource: Kind,
-    /// How many.
+    /// The number of resources.
     pub count: u64,
     /// The function and the line that created them: `Texture::new (src/texture.rs:20)`.
     pub created_in: String,
@@ -331,9 +333,9 @@ pub struct Companion {
 pub struct Consequence {
     /// The kind of resource.
     pub resource: Kind,
-    /// How many.
+    /// The number of resources.
     pub count: u64,
-    /// The total number of bytes, or 0 for handles.
+    /// The total number of bytes, or 0 for resources without bytes.
     pub bytes: u64,
 }
 
@@ -378,7 +380,8 @@ pub enum Confirmation {
     /// There is one run of a whole test process, and a static still held the resources when the
     /// process ended.
     HeldByStatic,
-    /// The number of runs that left the resources.
+    /// At least two runs of the body, including the last one, left the resources or exceeded the
+    /// limit.
     // serde requires untagged variants to be last.
     #[serde(untagged)]
     Repeated {

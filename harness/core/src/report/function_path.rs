@@ -11,7 +11,7 @@ pub fn bare_name(function: &str) -> &str {
         return "{";
     }
     if is_operator(last) {
-        // Template arguments follow after a space, except after brackets.
+        // Template arguments follow the operator after a space, except in `operator()<T>`.
         let arguments = match last.starts_with("operator()") {
             true => last.find('<'),
             false => last.find(" <"),

@@ -7,7 +7,7 @@ use super::function_path::{bare_name, segments, without_modules, without_paths_o
 use super::{Frame, Language, Owner, Site};
 use crate::escape;
 
-/// How many callers are named.
+/// The largest number of callers that are listed.
 const CALLERS: usize = 6;
 /// The name of the test's own frames.
 const THE_TEST: &str = "the test";
@@ -151,7 +151,7 @@ impl Frame {
         !is_of_c && is_of_test(function, test)
     }
 
-    /// Whether this frame belongs to the libraries of the system in which every thread begins.
+    /// Whether this frame belongs to one of the system's libraries in which threads begin.
     pub(crate) fn is_of_a_system_library(&self) -> bool {
         let module = self.module.as_deref().unwrap_or_default();
         ["libc.so", "libpthread.so", "libstdc++.so"]
@@ -166,7 +166,7 @@ impl Frame {
         self.shown_at(position(self))
     }
 
-    /// Like [`Self::shown`], for the frame's [`position`].
+    /// Formats a frame as [`Self::shown`] does, given its [`position`].
     fn shown_at(&self, position: Option<String>) -> String {
         match position {
             Some(position) => format!("{} ({position})", without_modules(&name(self))),

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Site {
-    /// A version and 16 hexadecimal digits, such as `1-0123456789abcdef`. Equal for the same kind
-    /// and functions, independent of addresses, lines and inlining.
+    /// A version and 16 hexadecimal digits, such as `1-0123456789abcdef`. It is the same for the
+    /// same kind and functions, regardless of addresses, lines and inlining.
     pub fingerprint: String,
     /// The frames, innermost first, including inlined ones. Frames of the harness and of CUDA are
     /// omitted at the inner end, and those of the runtime's start-up at the outer end.

@@ -18,13 +18,13 @@ named! {
         FailedFree = "failed-free",
         /// An allocator holds more than before, and nothing live explains it.
         Retained = "retained",
-        /// A call site holds more after every round.
+        /// More is held after each round than after the previous one.
         Grew = "grew",
         /// A limit of the test was exceeded.
         OverBudget = "over-budget",
         /// Something was created once, kept, and not created again.
         FirstUse = "first-use",
-        /// The first run of the body left something that a later run freed.
+        /// One run of the body left something that a later run freed.
         Deferred = "deferred",
         /// Something is still held, and it is allowed to stay.
         Allowed = "allowed",
@@ -39,14 +39,14 @@ impl FindingKind {
     }
 }
 
-/// The result of a check: the kind of its worst finding, or why there could be none. In a file, it
-/// is one word, such as `not-measured`.
+/// The result of a check: the kind of its worst finding or, if no finding decides it, another
+/// status. In a file, it is one word, such as `not-measured`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CheckStatus {
-    /// The result is not reliable.
+    /// The check has no reliable result.
     Inconclusive,
     /// Nothing could be measured.
     #[default]
@@ -146,7 +146,7 @@ named! {
 
 named! {
     /// All values of [`Reason::code`](crate::report::Reason::code). `cargo gpu-leak explain`
-    /// explains each.
+    /// explains each of them.
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum Code {
@@ -166,7 +166,7 @@ named! {
         /// A context was broken before the check began, or the check broke it, and the rest could not
         /// be judged.
         Poisoned = "poisoned",
-        /// The test used a caching allocator that only a probe could read.
+        /// The test used a caching allocator whose blocks only a probe could show.
         NoProbe = "no-probe",
         /// A sum that only a probe can read rose while another check ran, or while another test, or
         /// a thread that an earlier test left, could run.
@@ -174,7 +174,8 @@ named! {
         /// A further run of the body ended differently from the first, so the findings could not be
         /// confirmed.
         NotRepeatable = "not-repeatable",
-        /// A freed address was live at two places, and the free did not name the place.
+        /// An allocator reported an allocation at an address that was still live, so it is unknown
+        /// which of the two allocations a later free refers to.
         AmbiguousFree = "ambiguous-free",
         /// The test left something other than what its option `expect` says.
         Expectation = "expectation",

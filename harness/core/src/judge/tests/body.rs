@@ -150,8 +150,8 @@ impl Body {
         }
     }
 
-    /// Sets the frames of a backtrace. Without this, a backtrace has one frame, at the line with
-    /// its number.
+    /// Sets the frames of a backtrace. Otherwise, a backtrace has one frame, whose line number is
+    /// the backtrace's ID.
     pub(super) fn stack(&mut self, stack: u32, frames: &[Frame]) -> &mut Self {
         self.input
             .names

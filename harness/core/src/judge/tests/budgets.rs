@@ -116,7 +116,7 @@ fn a_reserve_above_its_limit_that_others_could_move_is_only_noted() {
         "
         over-budget
         over-budget: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocated,reached:170,shares:[]}; bytes 170; records []
-        note: up to 180 B more reserved by driver on cuda:0 than before the test, above the budget of 100 B: not judged, because something outside this check may have reserved it
+        note: driver on cuda:0 reserved up to 180 B more than before the test, above the budget of 100 B; this was not judged, because something outside this check may have reserved it
     ",
     );
 }
@@ -135,8 +135,8 @@ fn a_limit_of_a_layer_that_nobody_reported_is_noted() {
     check.reports(
         "
         clean
-        note: max_allocated and max_allocation_count limits nothing, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
-        unbound: max_allocated and max_allocation_count limits nothing, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
+        note: max_allocated and max_allocation_count had no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
+        unbound: max_allocated and max_allocation_count had no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
     ",
     );
     let mut bound = check.clone();
@@ -356,7 +356,7 @@ fn a_limit_that_a_run_did_not_confirm_is_a_finding_like_any_other() {
     check.run(|run| run.input.as_expected = false);
     check.reports(
         "
-        inconclusive because of not-repeatable: the second run, which was meant to confirm the findings of the first run, ended differently; read in the test's output how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
+        inconclusive because of not-repeatable: the second run, which was meant to confirm the findings of the first run, ended differently; check the test's output to see how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
         over-budget: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocation_count,reached:180,shares:[]}; confirmed not-repeatable; records []
     ",
     );
@@ -364,7 +364,7 @@ fn a_limit_that_a_run_did_not_confirm_is_a_finding_like_any_other() {
     later.run(|run| run.input.as_expected = false);
     later.reports(
         "
-        inconclusive because of not-repeatable: two runs did not show whether their findings repeat, and the third run, which was meant to decide, ended differently; read in the test's output how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
+        inconclusive because of not-repeatable: two runs did not show whether their findings repeat, and the third run, which was meant to decide, ended differently; check the test's output to see how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
         first-use: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_total_allocated,reached:190,shares:[]}; bytes 190; records []
         first-use: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocation_count,reached:180,shares:[]}; records []
     ",
@@ -387,7 +387,7 @@ fn a_peak_is_not_judged_if_a_free_may_have_been_missed() {
         "
         over-budget
         over-budget: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocation_count,reached:180,shares:[]}; records []
-        note: max_allocated was exceeded on cuda:0, but this is not judged, because a free may have been missed
+        note: max_allocated was exceeded on cuda:0, but this was not judged, because a free may have been missed
         note: some calls were missed; look
     ",
     );

@@ -44,7 +44,7 @@ fn missed_calls_decide_the_status_if_nothing_fails() {
         "
         leaked
         leaked: 1 × block on cuda:0 at src/app.rs:20 by allocator:facts-cache; allocated 1; bytes 8; confirmed {bytes:8,count:1,of:2,runs:2}; each 8; when {first:2,last:2,of:3}; records [1, 4]
-        note: not judged, because a free may have been missed: 2 resources, 128 B of the driver
+        note: the driver's resources were not judged, because a free may have been missed: 2 resources, 128 B
         note: nothing was seen; look
     ",
     );
@@ -262,7 +262,7 @@ fn memory_that_rises_with_each_snapshot_has_grown() {
         leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; consequences [{bytes:0,count:1,resource:block}]; each 0; when {first:17,last:17,of:18}; records [16]
         leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; is_consequence true; when {first:18,last:18,of:18}; records [17]
         grew: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; rounds [{bytes:8,count:1},{bytes:16,count:2},{bytes:24,count:3},{bytes:32,count:4},{bytes:40,count:5}]; records [0, 1, 2, 3, 4]
-        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; notes [this is everything that c10 holds; most of it was allocated at the location shown]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
+        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; notes [this is everything that c10 holds; the largest part was allocated at the location shown]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
     ",
     );
     // One snapshot without growth ends the trend.

@@ -45,7 +45,7 @@ fn lines_that_grow_together_are_one_finding_at_the_largest() {
     check.reports(
         "
         grew
-        grew: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 224; notes [no single call site grew in every round, but all of them together did; the other call sites are src/app.rs:10, src/app.rs:30]; rounds [{bytes:64,count:1},{bytes:192,count:2},{bytes:224,count:3}]; records [0, 2, 4]
+        grew: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 224; notes [no single call site grew in every round, but all of them together did; other call sites are src/app.rs:10, src/app.rs:30]; rounds [{bytes:64,count:1},{bytes:192,count:2},{bytes:224,count:3}]; records [0, 2, 4]
         grew: 3 × linear on cuda:0 at src/app.rs:40; allocated 3; bytes 24; each 8; rounds [{bytes:8,count:1},{bytes:16,count:2},{bytes:24,count:3}]; records [1, 3, 5]
     ",
     );

@@ -330,7 +330,7 @@ fn a_run_that_ended_differently_confirms_nothing() {
     assert!(!needs_another_run(&check.input));
     check.reports(
         "
-        inconclusive because of not-repeatable: the second run, which was meant to confirm the findings of the first run, ended differently; read in the test's output how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
+        inconclusive because of not-repeatable: the second run, which was meant to confirm the findings of the first run, ended differently; check the test's output to see how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed not-repeatable; each 64; when {first:1,last:1,of:1}; records [0]
     ",
     );
@@ -434,7 +434,7 @@ fn a_third_run_that_ended_differently_leaves_two_runs_undecided() {
     check.run(|run| run.input.as_expected = false);
     check.reports(
         "
-        inconclusive because of not-repeatable: two runs did not show whether their findings repeat, and the third run, which was meant to decide, ended differently; read in the test's output how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
+        inconclusive because of not-repeatable: two runs did not show whether their findings repeat, and the third run, which was meant to decide, ended differently; check the test's output to see how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
         first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
     ",

@@ -334,8 +334,8 @@ fn activity_of_others_during_the_check_is_noted() {
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 8; each 8; when {first:1,last:1,of:1}; records [0]
-        note: 2 objects, 0 B, allocated before the test and freed during it: shown, but not offset against leaks
-        note: 1 object, 0 B, handed over during the test
+        note: the test freed resources that were allocated before it (2 objects, 0 B); they are not offset against leaks
+        note: the test handed over 1 object, 0 B
         note: other checks ran at the same time, so the tables include what they allocated
     ",
     );

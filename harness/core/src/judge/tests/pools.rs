@@ -239,7 +239,7 @@ fn a_reserve_that_others_could_move_is_only_noted() {
     check.reports(
         "
         clean
-        note: 64.0 MiB more reserved by pool 0 on cuda:0: not judged, because something outside this check may have reserved it
+        note: pool 0 on cuda:0 reserves 64.0 MiB more than before the test; this was not judged, because something outside this check may have reserved it
     ",
     );
     // A reserve that can be judged in only one of two runs confirms nothing.
@@ -248,7 +248,7 @@ fn a_reserve_that_others_could_move_is_only_noted() {
     check.reports(
         "
         clean
-        note: 64.0 MiB more reserved by pool 0 on cuda:0: not judged, because something outside this check may have reserved it
+        note: pool 0 on cuda:0 reserves 64.0 MiB more than before the test; this was not judged, because something outside this check may have reserved it
     ",
     );
     check.run(|run| reserves(run, &pool(), 96 * MIB, 128 * MIB));
@@ -256,7 +256,7 @@ fn a_reserve_that_others_could_move_is_only_noted() {
         "
         retained
         retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 33554432; confirmed {bytes:33554432,count:1,of:2,runs:2}; each 33554432; pool pool 0; records []
-        note: 64.0 MiB more reserved by pool 0 on cuda:0: not judged, because something outside this check may have reserved it
+        note: pool 0 on cuda:0 reserves 64.0 MiB more than before the test; this was not judged, because something outside this check may have reserved it
     ",
     );
 }

@@ -334,7 +334,7 @@ fn a_sum_that_others_could_move_does_not_hide_a_run_that_failed() {
     check.run(|run| run.input.as_expected = false);
     check.reports(
         "
-        inconclusive because of not-repeatable: the second run, which was meant to confirm the findings of the first run, ended differently; read in the test's output how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
+        inconclusive because of not-repeatable: the second run, which was meant to confirm the findings of the first run, ended differently; check the test's output to see how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed not-repeatable; each 64; when {first:1,last:1,of:1}; records [0]
         note: other checks ran at the same time, so the tables include what they allocated
         note: allocator:pools-cache has handed out 4.88 KiB (5,000 B) more on cuda:0 than before, which may be a leak: no reported block accounts for it, and another check, which ran at the same time, may have allocated it; run the test in its own process (`isolate`, nextest, or its name with `--exact`), or one test at a time (`--test-threads=1`) if no test leaves a thread running, or have the allocator report its blocks

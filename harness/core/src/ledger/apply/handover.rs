@@ -1,4 +1,4 @@
-//! Hands resources over. Other code will free them, and no check is responsible for them any more.
+//! Hands resources over: other code will free them, so no check is responsible for them.
 
 use super::{Kind, Ledger, Record};
 use crate::ledger::UsageKey;
@@ -38,7 +38,7 @@ impl Ledger {
     }
 
     /// Returns the smallest allocation that begins at `address`. A block may begin where its
-    /// segment does, and the segment belongs to the allocator. A mapping of physical memory is
+    /// segment does, but the segment belongs to the allocator. A mapping of physical memory is
     /// handed over with its address range.
     fn memory_at(&self, address: u64) -> Vec<Key> {
         let at = |space| Key::new(space, address);

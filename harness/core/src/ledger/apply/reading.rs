@@ -35,14 +35,14 @@ impl Ledger {
         self.all_its_own.load(Ordering::Relaxed)
     }
 
-    /// Opens `scope`, whose number is new, and begins to count its resources.
+    /// Opens `scope`, whose ID must be new, and begins to count its resources.
     pub fn open_scope(&self, scope: ScopeId) {
         self.open_scope_since(scope, self.now());
     }
 
-    /// Like [`Self::open_scope`], but for a child of the open scope `outer`. Resources that existed
-    /// before `outer` count as existing before the child. The child's usage also counts towards
-    /// the meter of `outer`.
+    /// Opens `scope` as [`Self::open_scope`] does, but as a child of the open scope `outer`.
+    /// Resources that existed before `outer` count as existing before the child. The child's usage
+    /// also counts towards the meter of `outer`.
     pub fn open_part(&self, scope: ScopeId, outer: ScopeId) {
         let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
         self.open_scope_since(scope, since);
@@ -57,8 +57,8 @@ impl Ledger {
         }
     }
 
-    /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the amount
-    /// of the resources that existed before the scope and that the scope freed.
+    /// Closes `scope` and ends its count. Live records keep the scope's ID. Returns the amount of
+    /// the resources that existed before the scope and that the scope freed.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
         for mut shard in self.table.lock_all() {
@@ -67,7 +67,7 @@ impl Ledger {
         self.scopes.close(scope)
     }
 
-    /// Returns what meters the allocations of this process.
+    /// Returns the meters of this process's allocations.
     pub fn meters(&self) -> &Meters {
         &self.table.figures.meters
     }
@@ -87,14 +87,14 @@ impl Ledger {
         self.table.has_frees_in_flight() || self.shared().has_frees_in_flight()
     }
 
-    /// Returns the number of the next event that allocates or frees. All earlier events have
-    /// smaller numbers, and no later event has a smaller number.
+    /// Returns the sequence number of the next event that allocates or frees. All earlier events
+    /// have smaller numbers, and no later event has a smaller number.
     pub fn now(&self) -> u64 {
         self.table.figures.last() + 1
     }
 
-    /// Returns how many times `scope` allocated with this backtrace, or `None` if a later scope has
-    /// allocated with it since.
+    /// Returns how many times `scope` allocated with this backtrace, if `scope` is the latest scope
+    /// that did so; otherwise `None`.
     pub fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
         let _quiet = quiet();
         let all = self.table.lock_all();
@@ -110,8 +110,8 @@ impl Ledger {
         self.selected(&mut wanted)
     }
 
-    /// Like [`Self::select`], but compiled only once. A sort for each caller would be 3 % of the
-    /// harness's code.
+    /// Does the work of [`Self::select`]. This function has no type parameter, so it is compiled
+    /// only once. A separate sort for each caller would be 3% of the harness's code.
     fn selected(&self, wanted: &mut dyn FnMut(&Record) -> bool) -> Vec<Record> {
         let _quiet = quiet();
         let shared = self.shared();

@@ -99,7 +99,8 @@ impl Ledger {
         }
     }
 
-    /// Restores the resource that a call should have released, if the resource has other owners.
+    /// Restores the resource that a call should have released, if the resource can have several
+    /// owners.
     pub(super) fn put_back_shared(&self, ticket: Ticket) {
         self.change(|shared| {
             let free = shared.in_flight.remove(&ticket)?;

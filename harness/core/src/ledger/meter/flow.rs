@@ -26,8 +26,8 @@ pub(super) struct Flow {
     /// beginning.
     peak_at: u64,
     /// The number of allocations so far, and at the peak. Events of several threads are not always
-    /// applied in the order of their numbers, so these counts, rather than the numbers, determine
-    /// which records were live at the peak.
+    /// applied in the order of their sequence numbers, so these counts, rather than the sequence
+    /// numbers, determine which records were live at the peak.
     entered: u64,
     entered_at_peak: u64,
     /// The live records, by sequence number.
@@ -43,8 +43,8 @@ pub(super) struct Flow {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     life: Lifetime,
-    /// Its number in the order in which allocations were applied. 0 if it was live when the log
-    /// began.
+    /// Its position in the order in which allocations were applied, counted from 1, or 0 if it was
+    /// live when the log began.
     entered: u64,
 }
 
@@ -148,8 +148,9 @@ impl Flow {
         }
     }
 
-    /// Returns the uses of the buffer that an allocation could share. The program cannot reuse
-    /// memory of graphs or memory that was allocated elsewhere.
+    /// Returns the uses of the buffer that an allocation could share. Returns `None` if too many
+    /// buffers are counted already, if the allocation has no bytes, or if the program cannot reuse
+    /// its memory, because it belongs to a graph or was allocated elsewhere.
     fn uses(&mut self, record: &Record) -> Option<&mut Uses> {
         let made = &record.made;
         if matches!(made.kind, Kind::Graph | Kind::Registered | Kind::Imported) || made.bytes == 0 {

@@ -9,10 +9,10 @@ pub(in crate::ledger) struct InFlightFree {
     pub(in crate::ledger) ticket: Ticket,
     caller: Caller,
     target: FreeTarget,
-    /// The number of the event with which another free of the same address began, if the other free
-    /// found no record and succeeded while this free was in flight. Otherwise 0. The other free has
-    /// freed any resource at the address that was created before the other free began. If there
-    /// were several such frees, the last of them counts.
+    /// The sequence number of the event with which another free of the same address began, if the
+    /// other free found no record and succeeded while this free was in flight. Otherwise 0. The
+    /// other free has freed any resource at the address that was created before the other free
+    /// began. If there were several such frees, the last of them counts.
     freed_by: u64,
 }
 
@@ -49,25 +49,26 @@ pub(in crate::ledger) struct EndedFree {
     pub(in crate::ledger) record: Option<Record>,
 }
 
-/// A shard number to which no key belongs, for frees that began outside the table.
+/// The index of a shard that does not exist, for frees that began outside the table.
 pub(in crate::ledger) const NO_SHARD: usize = SHARDS;
-/// The number of low bits in a ticket that contain the number of its shard. The bits above them
-/// contain the number of the event with which the free began.
+/// How many low bits of a ticket contain the index of its shard. The bits above them contain the
+/// sequence number of the event with which the free began.
 const SHARD_BITS: u32 = NO_SHARD.ilog2() + 1;
 
-/// Returns the ticket of a free that began with the event `sequence` in the shard `number`.
+/// Returns the ticket of a free that began with the event `sequence` in the shard at the index
+/// `number`.
 #[inline]
 pub(in crate::ledger) fn ticket(sequence: u64, number: usize) -> Ticket {
     Ticket(sequence << SHARD_BITS | number as u64)
 }
 
-/// Returns the number of the event with which a free began.
+/// Returns the sequence number of the event with which a free began.
 #[inline]
 pub(in crate::ledger) fn began(ticket: Ticket) -> u64 {
     ticket.0 >> SHARD_BITS
 }
 
-/// Returns the number of a ticket's shard.
+/// Returns the index of a ticket's shard.
 #[inline]
 pub(in crate::ledger) fn shard_of_ticket(ticket: Ticket) -> usize {
     (ticket.0 % (1 << SHARD_BITS)) as usize
@@ -130,7 +131,7 @@ impl Shard {
         })
     }
 
-    /// Ends a free that failed, or that has not freed the record at a known position.
+    /// Ends a free that failed, or whose target is not the record at a known position.
     #[cold]
     fn end_otherwise(&mut self, figures: &Figures, succeeded: bool, free: InFlightFree) -> FreeEnd {
         let key = self.key_of(&free);

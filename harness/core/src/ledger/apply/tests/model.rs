@@ -57,8 +57,8 @@ struct Model {
     used: Vec<u32>,
     unowned: u64,
     unknown: u64,
-    /// Whether two calls used one object at the same time. Figures may then have been higher for a
-    /// moment.
+    /// Whether two calls used one object at the same time. If so, the figures may have been higher
+    /// for a moment than those of the model.
     met: bool,
     live: BTreeMap<Place, u64>,
     peaks: BTreeMap<Place, u64>,

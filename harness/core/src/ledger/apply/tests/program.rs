@@ -8,7 +8,7 @@ use crate::ledger::{Kind, Layer};
 /// There are few addresses, so that they are reused and several calls use one object at once.
 const ADDRESSES: u64 = 5;
 pub(super) const CONTEXTS: u32 = 3;
-/// A scope's number is never reused.
+/// The number of scopes that a program can open. Their IDs are never reused.
 pub(super) const SCOPES: u32 = 4;
 /// More bytes than any machine has, but small enough that the sum can be counted if all allocations
 /// of a program are this large. While threads are running, a figure of 2⁶³ or more is taken for a

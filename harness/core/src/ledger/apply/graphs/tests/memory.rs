@@ -9,7 +9,7 @@ use crate::ledger::{Kind, Place, Record};
 
 const ADDRESS: u64 = 0x7f00_0000_0000;
 const SIZE: u64 = 512;
-/// The line that added the node.
+/// The call site that added the node.
 const NODE: StackId = StackId(7);
 const STREAM: Key = handle(Kind::Stream, 0x57);
 
@@ -43,7 +43,8 @@ impl World {
         world
     }
 
-    /// Like [`with_memory`](Self::with_memory), but with a second graph that frees the memory.
+    /// Returns the world of [`with_memory`](Self::with_memory) with a second graph that frees the
+    /// memory.
     fn with_another_that_frees() -> Self {
         let world = Self::with_memory(false);
         world.make(graph(2));
@@ -283,7 +284,7 @@ fn a_node_of_an_explicit_pool_is_where_the_pool_is() {
 }
 
 /// Returns two numbers for each graph that a log has kept: the bytes that the graph holds, and the
-/// bytes that would be enough.
+/// bytes that would be enough if its nodes ran in order.
 fn logged(world: &World) -> Vec<(u64, u64)> {
     let (_, graphs) = world.0.meters().log(SCOPE);
     graphs.iter().map(|it| (it.bytes, it.in_order)).collect()
