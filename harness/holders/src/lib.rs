@@ -9,8 +9,9 @@
 //! bounded size. The search knows how glibc lays out the heap and the stacks; on other systems it
 //! finds nothing.
 //!
-//! [`gpu-leak-check`](https://docs.rs/gpu-leak-check) calls it when a check fails, and describes
-//! the program to it. The two are released together, and this interface may change in any release.
+//! [`gpu-leak-check`](https://docs.rs/gpu-leak-check) calls this crate when a check fails, and
+//! describes the program to it. The two crates are released together, and this interface may change
+//! in any release.
 
 #[cfg_attr(
     not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")),
@@ -30,7 +31,7 @@ pub use self::glibc::{enclosing, find, words_with};
 
 /// The largest number of blocks between a target and a place that is named.
 const DEEPEST: u32 = 6;
-/// The largest number of places that are named for one group.
+/// The largest number of places that are listed for one group.
 const NAMED: usize = 2;
 
 /// The largest number of bytes that one search reads, no matter how long its time limit is.
@@ -64,7 +65,7 @@ pub struct Target {
     /// How many values refer to the target: for memory, every address inside it; for an object,
     /// only its handle.
     pub values: u64,
-    /// The number of the target's group.
+    /// The index of the target's group.
     pub group: usize,
 }
 
@@ -179,7 +180,7 @@ pub struct Root {
     pub module: Option<String>,
 }
 
-/// The kinds of places.
+/// The kind of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootKind {
     /// A static.
@@ -255,8 +256,8 @@ pub struct Program<'a> {
     /// Whether a driver has started the thread with this id for itself. What lies on the stack of
     /// such a thread beyond the last known frame belongs to the driver.
     pub is_drivers_thread: fn(u32) -> bool,
-    /// Addresses of words in statics that belong to the program's allocators. Such a static is not
-    /// reported as a holder.
+    /// The addresses of words in statics that belong to the program's allocators. Such a static is
+    /// not reported as a holder.
     pub allocators_words: &'a [u64],
     /// Walks the stack of a waiting thread. The function that is passed in reads a word of memory.
     pub waiting_stack: fn(WaitingThread, &mut dyn FnMut(u64) -> Option<u64>) -> ReturnAddresses,

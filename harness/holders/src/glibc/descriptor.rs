@@ -10,8 +10,7 @@ use super::memory::{Memory, Pages};
 /// descriptor that holds the data of `pthread_setspecific`, and the table of the thread-locals of
 /// libraries.
 pub(super) fn data<M: Memory>(pointer: u64, pages: &mut Pages<M>) -> [Range<u64>; 2] {
-    // The word two words before the table holds the number of libraries for which the table has
-    // room.
+    // The second word before the table holds the number of libraries for which the table has room.
     let table = pages.word(pointer + 8).unwrap_or(0);
     let room = pages.word(table.wrapping_sub(16)).unwrap_or(0);
     let bytes = 16 * room.min(MOST_LIBRARIES);
@@ -112,7 +111,8 @@ mod tests {
         /// The last key whose data is in the descriptor.
         const LAST_KEY: libc::pthread_key_t = 31;
 
-        /// Which of the two are in the searched data, and which are in the words after it.
+        /// The values among `DATA` and `ARGUMENT` that are in the searched data, and those that are
+        /// in the words after it.
         static FOUND: Mutex<[Vec<u64>; 2]> = Mutex::new([Vec::new(), Vec::new()]);
 
         extern "C" fn search(_: *mut c_void) -> *mut c_void {

@@ -1,6 +1,6 @@
 //! Explains targets that cannot be reached from any place: finds the program's own blocks that
-//! still contain such a target, and the blocks that lead to those blocks. Often these blocks form a
-//! cycle.
+//! still contain such a target, and the blocks that point to those blocks. Often, these blocks form
+//! a cycle.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,11 +11,11 @@ use super::memory::{Memory, Pages};
 use super::targets::Targets;
 use crate::Enclosing;
 
-/// The largest number of blocks that are named for one group.
+/// The largest number of blocks that are listed for one group.
 const LONGEST: usize = 8;
 
-/// Returns, for each of the `groups` groups, the blocks that lead to one of its targets. `blocks`
-/// must be sorted by address.
+/// Returns, for each of the `groups` groups, the chain of blocks that leads to one of its targets.
+/// `blocks` must be sorted by address.
 pub(super) fn of<M: Memory>(
     targets: &Targets,
     groups: usize,
@@ -23,7 +23,7 @@ pub(super) fn of<M: Memory>(
     pages: &mut Pages<M>,
 ) -> Vec<Option<Enclosing>> {
     let mut containing: Vec<Option<usize>> = vec![None; groups];
-    // For each block, the blocks that lead to it.
+    // For each block, the blocks that point to it.
     let mut led_to_by: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     for (at, block) in blocks.iter().enumerate() {
         let seen = pages.words(block.start, block.end, |_, word| {
@@ -52,14 +52,14 @@ fn block_at(blocks: &[Range<u64>], address: u64) -> Option<usize> {
     blocks[at].contains(&address).then_some(at)
 }
 
-/// Returns the shortest path from `first` to a block to which no other block leads or, if there is
+/// Returns the shortest path from `first` to a block to which no other block points or, if there is
 /// no such block, back to `first`.
 fn outwards(
     first: usize,
     led_to_by: &FxHashMap<usize, Vec<usize>>,
     blocks: &[Range<u64>],
 ) -> Enclosing {
-    // For each block on the path, the block that it leads to.
+    // For each block on the path, the block that it points to.
     let mut inner: FxHashMap<usize, usize> = FxHashMap::default();
     let mut visited: FxHashSet<usize> = FxHashSet::from_iter([first]);
     let mut queue = VecDeque::from([first]);
@@ -80,7 +80,7 @@ fn outwards(
         }
     }
     // If some of these blocks cannot be reached from `first`, they are part of another cycle, which
-    // leads to this one.
+    // points to this one.
     let mut leads_to: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     for block in &visited {
         for outer in led_to_by.get(block).into_iter().flatten() {
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn blocks_that_lead_to_each_other_are_a_cycle() {
         let mut memory = Synthetic::default();
-        // The first block contains the target and leads to the second, which leads to the third.
+        // The first block contains the target and points to the second, which points to the third.
         memory.put(block(0).start, TARGET);
         memory.put(block(0).start + 8, block(1).start);
         memory.put(block(1).start, block(2).start);

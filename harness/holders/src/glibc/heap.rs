@@ -24,9 +24,9 @@ const FLAGS: u64 = 7;
 /// The alignment and granularity of blocks.
 const GRAIN: u64 = 16;
 const SMALLEST: u64 = 32;
-/// The smallest size that an allocator maps.
+/// The smallest region that is assumed to belong to an allocator, in bytes.
 const ALLOCATORS: u64 = 256 << 10;
-/// A size that stacks and variables rarely exceed.
+/// A size in bytes that stacks and variables rarely exceed.
 const OTHERS: u64 = 16 << 20;
 /// The offset of an arena in its first region. Each region of an arena is aligned to the largest
 /// size of a region.
@@ -126,7 +126,7 @@ impl Heap {
             .saturating_sub(backward)
             .max(around.region.start + GRAIN);
         // Most words are not the header of a block that contains the address and fits into the
-        // region. This is quicker to check than whether other headers follow.
+        // region. Checking this takes less time than checking whether other headers follow.
         let end = around.region.end;
         let is_likely = |at: u64, header: u64| {
             let size = header & !FLAGS;

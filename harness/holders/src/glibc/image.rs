@@ -110,7 +110,7 @@ impl Image {
             }
             image.symbol(symbol, endian, &written);
         }
-        // A search reads neighbours from the same page.
+        // The variables are sorted so that a search reads neighbouring ones from the same page.
         image.variables.sort_by_key(|it| it.addresses.start);
         Some(image)
     }

@@ -1,8 +1,8 @@
 //! Reads memory for the search.
 //!
-//! Memory is never dereferenced, because another thread may unmap memory after the mappings have
-//! been read, and a mapped file may have been truncated. The kernel returns an error for such
-//! reads.
+//! Memory is read through the kernel and never by dereferencing a pointer, because another thread
+//! may unmap memory after the mappings have been read, and a mapped file may have been truncated.
+//! In these cases, the kernel returns an error.
 
 use std::fs::File;
 use std::ops::{Range, RangeInclusive};
@@ -23,7 +23,7 @@ const KEPT: usize = 8192;
 /// call takes less time than reading each with its own.
 const AT_ONCE: u64 = 4;
 
-/// How many pages are kept for the next search.
+/// The largest number of pages that are kept for the next search.
 const SPARE_PAGES: usize = 64;
 static SPARE: Mutex<Vec<Box<[u64]>>> = Mutex::new(Vec::new());
 
@@ -117,9 +117,10 @@ impl<M: Memory> Pages<M> {
         address.is_multiple_of(WORD as u64).then_some(!*word)
     }
 
-    /// Returns the address of the last word in a range for which `wanted`, which gets the address and
-    /// the word, returns true. Looks only at every `step` bytes, from the end of the range, which
-    /// must be aligned. The word is likely to be near the address `near`, which is not below the range.
+    /// Returns the address of the last word in a range for which `wanted` returns `true`. `wanted`
+    /// is called with the address and the word, at every `step` bytes from the end of the range
+    /// backwards. The end must be aligned. The word is likely to be near the address `near`, which
+    /// must not be below the end of the range.
     pub(super) fn last_word(
         &mut self,
         range: RangeInclusive<u64>,
@@ -130,7 +131,8 @@ impl<M: Memory> Pages<M> {
         let (first, mut at) = range.into_inner();
         while at >= first {
             let number = at / PAGE;
-            // The farther the search has gone, the farther away the word is likely to be.
+            // The farther the search has gone, the farther away the word is likely to be, so more
+            // pages are read at once.
             let pages = AT_ONCE.min(near / PAGE - number + 1);
             let lowest = (number + 1).saturating_sub(pages).max(first / PAGE);
             let page = self.page(number, lowest..number + 1);
@@ -167,7 +169,8 @@ impl<M: Memory> Pages<M> {
         };
         let mut seen = true;
         while at + 8 <= end {
-            // Many ranges lie in the same page, and reading the clock takes as long as searching one.
+            // Many ranges lie in the same page, and reading the clock takes as long as searching a
+            // range. So the limit is not checked again for the page that was used last.
             let is_last = matches!(self.last, Some((last, _)) if last == at / PAGE);
             if !is_last && self.is_spent() {
                 return false;
@@ -205,8 +208,8 @@ impl<M: Memory> Pages<M> {
         seen
     }
 
-    /// Returns a page; empty if the page does not exist, or if the limit has been reached. If the
-    /// page has to be read, all of `pages`, which include it, are read.
+    /// Returns the words of a page; none if the page does not exist, or if the limit has been
+    /// reached. If the page has to be read, all of `pages`, which include it, are read.
     fn page(&mut self, number: u64, pages: Range<u64>) -> &[u64] {
         let place = match self.last {
             Some((last, place)) if last == number => place,
@@ -226,9 +229,10 @@ impl<M: Memory> Pages<M> {
             self.places.clear();
         }
         let alone = number..number + 1;
-        // Enough must be left for reading this page again, alone.
+        // Enough of the limit must be left to read this page again on its own.
         let is_alone = pages == alone || self.left <= AT_ONCE * PAGE;
-        // If a page before this one cannot be read, this one has not been reached.
+        // If a page before this one cannot be read, this one has not been reached, so it is read on
+        // its own.
         if is_alone || !self.read(pages, number) {
             self.read(alone, number);
         }
@@ -276,8 +280,8 @@ impl<M> Drop for Pages<M> {
     }
 }
 
-/// Whether a word that consists of parts of two adjacent words may be an address. Unaligned small
-/// numbers often look like one, but have few bytes that are not zero.
+/// Whether a word that consists of parts of two adjacent words may be an address. Small numbers
+/// that are not aligned often look like an address, but have few bytes that are not zero.
 #[inline(always)]
 fn is_packed_address(word: u64) -> bool {
     const LOW_BITS: u64 = u64::MAX / 255 * 127;

@@ -5,7 +5,8 @@ use crate::NameRules;
 /// The owner of a variable or function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The program, or a library that is built into it, with the symbol's name.
+    /// The program, or a library that is linked into it. The text is the symbol's name as its
+    /// author wrote it.
     Program(String),
     /// Rust's own libraries or the C library.
     Runtime,
@@ -74,7 +75,8 @@ pub(super) fn owner(mangled: &str, rules: NameRules) -> Owner {
     }
 }
 
-/// The kind of crate that a path belongs to. Of several kinds, the first decides.
+/// The kind of crate that a path belongs to. If a name contains several paths, the kind that comes
+/// first in this list decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CrateKind {
     Program,

@@ -33,7 +33,7 @@ const LONGEST_FUNCTION: u32 = 64 << 10;
 /// The places from which a search begins.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
-    /// The places that a report may name, by number.
+    /// The places that a report may name, by index.
     places: Vec<Place>,
     /// The memory of variables. Statics come first.
     pub(super) variables: Vec<Region>,
@@ -164,7 +164,7 @@ impl Roots {
         Heap::new(self.modules.iter().flat_map(|module| module.code.clone()))
     }
 
-    /// Returns the place with this number.
+    /// Returns the place at this index.
     pub(super) fn named(&self, place: usize) -> Root {
         let (kind, name, thread_id, module) = match &self.places[place] {
             Place::Static(module, variable) => {
@@ -223,8 +223,8 @@ impl Roots {
         (!budget.is_spent()).then_some(uses)
     }
 
-    /// Adds variables of a module, which begin `by` bytes after their addresses in the file. `place`
-    /// returns the place of the variable with an index.
+    /// Adds the variables of a module. Each begins `by` bytes after its address in the file.
+    /// `place` returns the place of the variable at an index.
     fn variables_of(
         &mut self,
         variables: &[Variable],
@@ -421,7 +421,8 @@ fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
         || name.starts_with("libstd-")
 }
 
-/// Returns the file of a mapping as a string, because paths are compared component by component.
+/// Returns the file of a mapping as a string, because comparing paths, component by component,
+/// takes longer.
 fn file<'a>(mapping: &Mapping<'a>) -> Option<&'a OsStr> {
     mapping.file.map(Path::as_os_str)
 }

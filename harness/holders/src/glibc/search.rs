@@ -27,7 +27,7 @@ const EXAMINED: u64 = 64;
 /// blocks.
 const ENOUGH: u32 = 32;
 
-/// A memory range that belongs to a place, or a block that was reached from it.
+/// A memory range that belongs to a place, or a block that was reached from a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) addresses: Range<u64>,
@@ -60,7 +60,7 @@ impl Driver {
 /// How a target was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
-    /// The place.
+    /// The index of the place.
     pub(super) place: usize,
     /// The number of blocks between the place and the target.
     pub(super) blocks: u32,
@@ -163,7 +163,7 @@ impl<M: Memory> Search<'_, M> {
             if level.is_empty() || self.is_settled(&outcome) || self.pages.is_spent() {
                 break;
             }
-            // Large blocks take long to search and rarely lead further, so they come last.
+            // Large blocks take long to search and rarely lead to a target, so they come last.
             level.sort_by_key(|block: &Region| block.addresses.end - block.addresses.start);
             let mut next = Vec::new();
             for block in level {
@@ -286,7 +286,7 @@ impl<M: Memory> Search<'_, M> {
         }
     }
 
-    /// Whether an aligned word leads to memory that is not searched but may contain a target: the
+    /// Whether an aligned word points to memory that is not searched but may contain a target: the
     /// memory of an allocator with another layout, or the stack of a coroutine. The stack of a
     /// thread that has ended is not counted.
     fn is_foreign(&mut self, followed: &FollowedBlocks) -> bool {

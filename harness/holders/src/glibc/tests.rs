@@ -1,4 +1,4 @@
-//! What the tests of several files in this folder share.
+//! Memory and limits that the tests of several files in this folder use.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ thread_local! {
     pub(super) static READS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns a limit of this many pages, on the assumption that reading each takes a microsecond.
+/// Returns a limit of this many pages, on the assumption that reading a page takes a microsecond.
 pub(super) fn reads(reads: u64) -> Budget {
     let clock = || Duration::from_micros(READS.get());
     Budget::by(clock, Duration::from_micros(reads))

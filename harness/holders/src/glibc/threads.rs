@@ -52,7 +52,8 @@ impl Thread {
         pointer.map_or([0..0, 0..0], |pointer| descriptor::data(pointer, pages))
     }
 
-    /// Like [`returns`], for one thread. Adds the walk to `walks`.
+    /// Returns the return addresses on the stack of this thread, as [`returns`] does for every
+    /// thread. Adds the walk to `walks`.
     fn returns<M: Memory>(
         &self,
         earlier: &Walks,
@@ -89,7 +90,7 @@ impl Thread {
         if small_file(file).is_none_or(|now| now != *before) {
             return None;
         }
-        // A walk that has read nothing could not be made at that time.
+        // A walk that read nothing was not possible at that time, so it is not kept.
         if !read.is_empty() {
             walks.insert(waiting, (read, walked.clone()));
         }
@@ -211,8 +212,8 @@ fn small_file(path: &Path) -> Option<String> {
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Calls `read`, which describes the system call of a thread, until the thread is in a system call
-/// or `patience` has run out. Returns the last result; `None` if the thread has ended.
+/// Calls `read`, which returns a description of a thread's system call, until the thread is in a
+/// system call or `patience` has run out. Returns the last result; `None` if the thread has ended.
 fn waiting_call(read: impl Fn() -> Option<String>, patience: Budget) -> Option<String> {
     let mut call = read()?;
     while waits_at(&call).is_none() && !patience.is_spent() {
@@ -273,8 +274,8 @@ mod tests {
         assert_eq!(says(Some(runs)), (Some(runs.to_owned()), 12));
     }
 
-    /// A thread that waits at instruction 7. Its system call is described by `/proc/self/comm`, which
-    /// had these contents.
+    /// Returns a thread that waits at instruction 7. The file `/proc/self/comm` stands for the
+    /// description of its system call, which was `call` when the thread was found.
     fn waiting(call: String) -> Thread {
         Thread {
             id: None,

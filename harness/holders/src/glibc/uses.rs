@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-/// If these bits of a byte have this value, a distance may follow the byte.
+/// A mask and a value: if the bits of a byte under the mask have this value, a distance may follow
+/// the byte.
 const MODE: (u8, u8) = (0xc7, 0x05);
 
 /// Returns the address after the first instruction in `code` that uses the variable. `code` begins

@@ -21,7 +21,7 @@ const APART: u64 = 4096;
 #[derive(Clone, Debug, Default)]
 struct Program {
     statics: Vec<Vec<Word>>,
-    /// Whether a block is in use, and its contents.
+    /// For each block, whether it is in use, and its contents.
     blocks: Vec<(bool, Vec<Word>)>,
 }
 
@@ -181,7 +181,7 @@ fn depths(outcome: &Outcome) -> Vec<Option<u32>> {
 proptest! {
     #[test]
     fn the_search_agrees_with_a_naive_search(program in programs(3)) {
-        // Nothing leads to the last target, so the search continues to the end.
+        // Nothing refers to the last target, so the search continues to the end.
         let outcome = program.search(4, &Driver::default());
         let mut expected = program.nearest(3);
         expected.push(None);
@@ -319,7 +319,7 @@ impl Large {
         }
     }
 
-    /// Searches for a target that nothing leads to, with enough time for `blocks` blocks.
+    /// Searches the first `blocks` blocks of the heap for a target to which nothing refers.
     fn search(budget: Budget, blocks: u64) -> Outcome {
         READS.set(0);
         let target = Target {
