@@ -27,7 +27,7 @@ fn interposes() -> bool {
         && !features.split(',').any(|name| name == "crt-static")
         // Sanitizers intercept `pthread_create` themselves, and some of them also intercept calls
         // through pointers. Cargo sets this variable for each sanitizer that rustc uses. Miri has
-        // its own versions of both functions.
+        // its own versions of `dlsym` and `pthread_create`.
         && cfg("SANITIZE").is_err()
         && cfg("MIRI").is_err()
         // Users can switch interposition off with RUSTFLAGS="--cfg gpu_leak_interpose_off".

@@ -300,7 +300,7 @@ pub struct BindingsPastUs {
     /// The value to pass as `since` in the next call to
     /// [`bindings_past_us`](crate::bindings_past_us).
     pub now: usize,
-    /// The bindings found since the given moment, and all bindings that could not be rebound.
+    /// The bindings found after `since`, and all bindings that could not be rebound.
     pub found: Vec<BindingPastUs>,
 }
 

@@ -9,7 +9,8 @@
 //! that the C library sees the caller's own return address, and `RTLD_NEXT` and `RTLD_DEFAULT` keep
 //! their meaning. For a name in a table, it stores the real function in the [`Slot`] of the row,
 //! and returns the row's wrapper. Code that is linked directly to a driver is covered by
-//! [`bindings_past_us`]. It also defines `dlclose`, so that this code is found before it is unloaded.
+//! [`bindings_past_us`]. This crate also defines `dlclose`, so that such code is found before it is
+//! unloaded.
 //!
 //! Executables define no symbol of a driver. Otherwise, a program's own mock of the driver might
 //! not be linked, and a program that tests whether there is a driver would find one. A preloaded

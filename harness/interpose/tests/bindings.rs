@@ -1,6 +1,6 @@
 //! Tests libraries whose bindings to a driver, or to the C library's `dlsym`, bypass us.
 #![cfg(interpose)]
-#![expect(unsafe_code, reason = "calls what was looked up")]
+#![expect(unsafe_code, reason = "calls C functions through looked-up addresses")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Tests which tokens threads have.
 #![cfg_attr(
     target_os = "linux",
-    expect(unsafe_code, reason = "a library of C starts threads, as drivers do")
+    expect(unsafe_code, reason = "a C library starts threads, as drivers do")
 )]
 
 use std::cell::Cell;

@@ -1,7 +1,7 @@
 //! Tests programs that were linked by different linkers, and other programs that contain this
 //! crate.
 #![cfg(interpose)]
-#![expect(clippy::print_stderr, reason = "names what could not be tried")]
+#![expect(clippy::print_stderr, reason = "reports the linkers that are missing")]
 
 mod support;
 

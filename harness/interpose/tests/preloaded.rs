@@ -1,6 +1,6 @@
 //! Tests a library that is preloaded into unmodified programs, and one that is loaded late.
 #![cfg(interpose)]
-#![expect(unsafe_code, reason = "calls what was looked up")]
+#![expect(unsafe_code, reason = "calls C functions through looked-up addresses")]
 
 mod support;
 

@@ -39,8 +39,8 @@ struct Found {
 }
 
 impl State {
-    /// Records that only these objects are loaded. A binding of another object can no longer be
-    /// used, as if it had been rebound.
+    /// Records that only these objects are loaded. A binding of any other object can no longer be
+    /// used, so it counts as rebound.
     fn keep_loaded(&mut self, objects: &[Object]) {
         for found in &mut self.found {
             found.rebound |= !objects.iter().any(|object| object.name == found.library);
@@ -55,8 +55,8 @@ static STATE: Mutex<State> = Mutex::new(State {
     now: 0,
 });
 
-/// Returns the state. Do not call the loader while the state is locked, because the loader has its
-/// own locks and calls constructors while holding them.
+/// Returns the state. The loader must not be called while the state is locked, because the loader
+/// has its own locks and calls constructors while holding them.
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -83,8 +83,8 @@ pub(crate) fn past_us(
     state.now
 }
 
-/// Must be called after a `dlclose` that unloaded an object. `before` are the numbers of objects
-/// that had been loaded and unloaded before. If nothing else has changed since the last scan, the
+/// Must be called after a `dlclose` that unloaded an object. `before` says how many objects had
+/// been loaded and unloaded before the call. If nothing else has changed since the last scan, the
 /// objects that stayed are not scanned again.
 pub(crate) fn unloaded_since(before: (u64, u64)) {
     let (now, objects) = objects::loaded();
@@ -142,7 +142,7 @@ fn examine(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
     if !is_ours || bound.is_null() {
         return;
     }
-    // If the entry still leads to the code that binds it at the first call, the function has not
+    // If the entry still points to the code that binds it at the first call, the function has not
     // been called yet.
     let is_unbound =
         relocation.is_undefined && object_of(bound) == Some(handle.cast_const().cast());
@@ -151,7 +151,7 @@ fn examine(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
         match is_unbound || known.contains(&bound) {
             true => ours,
             false if object_of(bound) == Some(own_object()) => return,
-            // The entry leads to another library's definition, which ours cannot replace.
+            // The entry points to another library's definition, which ours cannot replace.
             false => ptr::null(),
         }
     } else {

@@ -139,7 +139,7 @@ pub(crate) fn link() {
 /// number.
 pub(crate) type Report = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u64);
 
-/// The functions that a copy of this crate provides to others.
+/// The functions that a copy of this crate provides to other copies.
 #[repr(C)]
 pub(crate) struct Interposer {
     size: usize,

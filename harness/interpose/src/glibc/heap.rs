@@ -126,8 +126,8 @@ fn words(program: &Object) -> Option<Vec<Replaced>> {
         let place = unsafe { AtomicPtr::from_ptr(relocation.place) };
         let before = place.load(Ordering::Relaxed);
         if let Some(&(_, real, by)) = function(relocation.symbol) {
-            // If the two addresses differ, the word leads to another allocator, or the loader binds
-            // the function only at its first call.
+            // If the two addresses differ, the word points to another allocator, or the loader
+            // binds the function only at its first call.
             is_all &= before == real;
             words.extend((!by.is_null()).then_some(Replaced { place, before, by }));
         }
@@ -190,7 +190,8 @@ fn watch() -> Option<&'static HeapWatch> {
     unsafe { WATCH.load(Ordering::Acquire).as_ref() }
 }
 
-/// Reports a block whose first `kept` bytes contain the caller's data.
+/// Reports a block whose first `kept` bytes contain the caller's data. If the watcher is interested
+/// in the block, the rest of its first [`CLEARED`] bytes is overwritten with zeros.
 fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
     if !block.is_null()
         && let Some(watch) = watch()

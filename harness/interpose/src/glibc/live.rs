@@ -213,8 +213,8 @@ mod tests {
         result.addr()
     }
 
-    /// The fork also happens while the loader's lock for visits is held, which stays locked in the
-    /// child.
+    /// The fork also happens while the loader's lock for visits is held, so this lock stays locked
+    /// in the child.
     #[test]
     fn a_child_forked_while_the_counts_are_in_use_starts_and_ends_threads() {
         let before = set_token(21);

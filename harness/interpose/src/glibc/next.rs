@@ -54,7 +54,8 @@ pub(crate) fn of_libc() -> Dlsym {
     unsafe { function(once(&FOUND, find)) }.unwrap_or(finds_nothing)
 }
 
-/// Calls `find` once, and keeps its result in `known`. Threads that race find the same address.
+/// Returns the address in `known`. If there is none, stores the result of `find` there first. If
+/// several threads do this at the same time, all of them find the same address.
 pub(crate) fn once(known: &AtomicPtr<c_void>, find: impl FnOnce() -> *mut c_void) -> *mut c_void {
     let mut found = known.load(Ordering::Relaxed);
     if found.is_null() {

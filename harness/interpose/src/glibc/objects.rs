@@ -15,7 +15,7 @@ use crate::loader::{object_name, segments, visit_objects, while_open};
 const RTLD_DL_SYMENT: c_int = 1;
 /// Makes `dladdr1` also return the object.
 const RTLD_DL_LINKMAP: c_int = 2;
-/// The type of a symbol that is a variable.
+/// The type of a symbol that names a variable.
 const STT_OBJECT: u8 = 1;
 
 /// The first fields of glibc's `struct link_map`. A handle from `dlopen` also points to this
@@ -51,8 +51,8 @@ fn found_at(address: *const c_void, what: c_int) -> *const c_void {
     found
 }
 
-/// Calls `body` with a handle of the loaded object that contains `address`; `None` if there is no
-/// such object. The caller makes sure that the object stays loaded.
+/// Calls `body` with a handle of the loaded object that contains `address`. Returns `None` if there
+/// is no such object. The caller makes sure that the object stays loaded.
 pub(crate) fn while_open_at<T>(
     address: *const c_void,
     body: impl FnOnce(*mut c_void) -> T,
@@ -82,8 +82,8 @@ pub(crate) struct Object {
     relro: Range<usize>,
 }
 
-/// Returns how many objects have been loaded and unloaded, and those that are in the same loader
-/// namespace as this code.
+/// Returns how many objects have been loaded and unloaded, and the objects that are loaded in the
+/// same loader namespace as this code.
 pub(crate) fn loaded() -> ((u64, u64), Vec<Object>) {
     let (mut changes, mut objects) = ((0, 0), Vec::new());
     visit_objects(|info| {
@@ -183,7 +183,8 @@ impl Object {
         let imported = unsafe { hash.as_ref().map_or(0, |_| *hash.add(1)) };
         let names_a_wanted = |at: &u32| is_wanted(name(symbol(*at)));
         let wanted: Vec<u32> = (0..imported).filter(names_a_wanted).collect();
-        // For an object without exports, the number of symbols cannot be read from the hash table.
+        // For an object without exports, the number of symbols cannot be read from the hash table,
+        // so all of its relocations are examined.
         let wholly = wholly || imported <= 1;
         if wanted.is_empty() && !wholly {
             return;

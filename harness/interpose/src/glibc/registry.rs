@@ -2,7 +2,7 @@
 //!
 //! Several tables may contain the same function: for example those of harnesses in the program, in
 //! a plugin and in a preloaded library. The wrapper of the first table is handed out. Its slot
-//! leads to the wrapper of the next table, and the slot of the last table leads to the function. So
+//! contains the wrapper of the next table, and the slot of the last table contains the function. So
 //! a table that is registered later also intercepts calls through pointers that were handed out
 //! earlier.
 //!
@@ -56,9 +56,9 @@ impl Table {
         self.rows[from..].iter()
     }
 
-    /// Finds the first row with this name whose slot leads to `target`, or can be made to. `target`
-    /// is `real` or forwards to it. Returns the wrapper of that row, `None` if all slots lead
-    /// elsewhere, or `target` if no row has a wrapper.
+    /// Returns the wrapper of the first row with this name whose slot contains `target`, or can be
+    /// changed to contain it. `target` is `real` or forwards to it. Returns `target` if a row
+    /// without a wrapper comes first, and `None` if all slots contain something else.
     fn lead_to(&self, name: &[u8], target: *const (), real: *const ()) -> Option<*const ()> {
         let mut rows = self.named(name);
         rows.find_map(|row| match row.slot() {
@@ -132,7 +132,7 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
             }
         }
     }
-    // This makes a trampoline search again if it has found no wrapper.
+    // Each trampoline searches again, because it may have found no wrapper before.
     trampolines().for_each(Trampolines::reset);
     true
 }
@@ -166,8 +166,8 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
             unsafe { on_lookup(name.as_ptr(), real.cast()) };
         }
     }
-    // If no table has the name itself, it is an unknown variant, because names that are not wanted
-    // do not get here.
+    // If a table has another variant of the name, but no table has the name itself, this is an
+    // unknown variant.
     let mut is_unknown = having().next().is_none() && is_wanted(name);
     let mut target = real;
     for table in having().rev() {
@@ -191,9 +191,9 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     }
 }
 
-/// Like [`by_name`], but for a `name` that may refer to several functions. Uses the name under
-/// which the library exports a function at the address `real` or, if there is none, the name
-/// `fallback`.
+/// Returns the address to hand out for `real` if `name` may refer to several functions. This is the
+/// result of [`by_name`] for the name under which the library exports `real` or, if there is none,
+/// for the name `fallback`.
 pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
     if !is_wanted(name) || is_ours(real) {
         return real;
@@ -274,7 +274,7 @@ pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
         })
 }
 
-/// Whether a function was handed out instead of a driver's.
+/// Whether this function is handed out in place of a driver's function.
 fn is_ours(function: *const ()) -> bool {
     let mut rows = tables().flat_map(|table| &table.rows);
     rows.any(|(_, row)| row.wrapper == function)

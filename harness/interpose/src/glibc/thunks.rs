@@ -30,7 +30,7 @@ static THUNKS: [Thunk; COUNT] = [const {
     }
 }; COUNT];
 
-/// How many thunks were requested.
+/// How many thunks have been requested, which may be more than there are.
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 
 /// The code of all thunks, `STEP` bytes each. It must not change a register that carries an

@@ -2,11 +2,11 @@
 //!
 //! For everything that is linked to the driver, the preloaded library's definitions come before the
 //! driver's, no matter when the driver is loaded. Each definition jumps through its own entry. At
-//! first, the entry leads to code that finds the function. Afterwards, it leads to the wrapper or,
-//! while no table has the function, to the function itself.
+//! first, the entry points to code that finds the function. Afterwards, it points to the wrapper
+//! or, while no table has the function, to the function itself.
 //!
 //! If there is no driver, there is no function either. The caller then gets an error, such as the
-//! code of CUDA's stub library, and `dlsym` does not return the symbol.
+//! error code of CUDA's stub library, and `dlsym` does not return the symbol.
 #![expect(unsafe_code, reason = "defines functions whose signatures are unknown")]
 
 use std::arch::{asm, naked_asm};
@@ -33,7 +33,7 @@ use crate::loader::while_open;
 macro_rules! trampolines {
     ($visibility:vis static $all:ident of $library:literal: $($name:ident)*) => {
         $visibility static $all: $crate::Trampolines = {
-            $(#[allow(non_snake_case, reason = "the function's name")]
+            $(#[allow(non_snake_case, reason = "the module has the name of the function")]
             mod $name {
                 pub(super) static ENTRY: $crate::Trampoline = $crate::Trampoline::new(
                     ::core::concat!(::core::stringify!($name), "\0"),

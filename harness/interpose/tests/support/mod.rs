@@ -1,7 +1,7 @@
 //! Compiles C libraries for the tests, and runs each test that changes its process in a separate
 //! process.
-#![allow(dead_code, reason = "each test uses a part")]
-#![expect(unsafe_code, reason = "calls what was looked up")]
+#![allow(dead_code, reason = "each test program uses only some of these items")]
+#![expect(unsafe_code, reason = "calls C functions through looked-up addresses")]
 
 use std::env;
 use std::ffi::{CStr, CString, OsStr, c_void};
@@ -135,7 +135,7 @@ impl Cargo {
         command
     }
 
-    /// Returns the target, which is part of the path only if one was given to cargo.
+    /// Returns the target triple, which is part of the path only if it was given to cargo.
     pub(crate) fn triple(&self) -> Option<&str> {
         let directory = self.profile.parent()?.file_name()?.to_str()?;
         directory.contains("-linux-").then_some(directory)
@@ -172,7 +172,7 @@ impl Library {
         Self(handle)
     }
 
-    /// Returns what `dlsym` returns.
+    /// Returns the address that `dlsym` finds for `name`.
     pub(crate) fn find(self, name: &CStr) -> *const () {
         look_up(self.0, name)
     }
