@@ -123,6 +123,6 @@ pub(crate) fn arguments(attribute: &Attribute) -> TokenStream {
 pub(crate) fn twice(again: &Attribute) -> syn::Error {
     syn::Error::new_spanned(
         again,
-        "`#[gpu_leak_check]` is applied twice: put all options into one",
+        "`#[gpu_leak_check]` is applied twice: put all options into one attribute",
     )
 }

@@ -15,7 +15,7 @@ use crate::{attributes, conflicts, module};
 
 /// Expands the attribute with `args` on `item`.
 ///
-/// On an error it also returns the item without its test attributes, so that code that names the
+/// On an error, it also returns the item without its test attributes, so that code that names the
 /// item does not cause more errors.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let function = match input::read(item.clone()) {
@@ -80,8 +80,8 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
         return Ok(again);
     }
     if requeued.is_of_module(&tokens) && !requeued.has_test {
-        // The module's attribute took this for a test that depends on a condition, but it is not a
-        // test.
+        // The module's attribute took this function for a test that depends on a condition, but it
+        // is not a test.
         return Ok(function.into_token_stream());
     }
     input::check(&function)?;
@@ -93,10 +93,10 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     Ok(checked(is_program, &args, &requeued, &paths, function))
 }
 
-/// Expands to the wrapper that libtest runs, or to a program's `main`, and one item with the body
-/// and the facts about it. They are separate because a build without libtest deletes the wrapper.
-/// A `main` is not registered as a test: libtest ignores it, and without libtest, the program runs
-/// it.
+/// Expands to two items: the wrapper that libtest runs, or a program's `main`, and a static that
+/// contains the body and the facts about it. The two are separate because a build without libtest
+/// deletes the wrapper. A `main` is not registered as a test: libtest ignores it, and without
+/// libtest, the program runs it.
 fn checked(
     is_program: bool,
     args: &Args,
@@ -205,7 +205,8 @@ fn new_case(path: &TokenStream, paths: &Paths, function: &ItemFn) -> TokenStream
     // A report gives the line of the function, as libtest does, not the line of the attribute.
     let origin = paths.private("origin");
     let place = paths::line_and_column(name.span());
-    // The span makes the compiler report a return type that cannot be a test's outcome at that type.
+    // If the return type cannot be a test's outcome, this span makes the compiler report the error
+    // at that type.
     let at = match &function.sig.output {
         ReturnType::Default => Span::call_site(),
         ReturnType::Type(_, output) => Span::call_site().located_at(output.span()),

@@ -35,7 +35,7 @@ impl Paths {
         quote_spanned!(self.span=> #library::__private::#name)
     }
 
-    /// Returns `Some` of a value, or `None`.
+    /// Returns an expression for `Some` with this value, or for `None`.
     pub(crate) fn option(&self, value: Option<impl ToTokens>) -> TokenStream {
         match value {
             Some(value) => {

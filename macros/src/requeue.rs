@@ -62,7 +62,7 @@ impl Requeued {
         self.inherited.is_some() && own.is_empty()
     }
 
-    /// Adds what another attribute on the same item has recorded.
+    /// Adds the data that another attribute on the same item has recorded.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.inherited = self.inherited.take().or(other.inherited);
         self.has_test |= other.has_test;

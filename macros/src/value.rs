@@ -101,7 +101,7 @@ pub(crate) fn flag(input: ParseStream<'_>) -> syn::Result<Value> {
     Ok(Value::Flag(flag.value))
 }
 
-/// Like [`flag`], but the name alone means `true`.
+/// Parses a flag as [`flag`] does. The name alone means `true`.
 pub(crate) fn switch(input: ParseStream<'_>) -> syn::Result<Value> {
     if is_alone(input) {
         return Ok(Value::Flag(true));
@@ -266,19 +266,19 @@ pub(crate) fn is_alone(input: ParseStream<'_>) -> bool {
     input.is_empty() || input.peek(Token![,])
 }
 
-/// Parses what follows `=`.
+/// Parses `=` and an expression.
 fn assigned(input: ParseStream<'_>) -> syn::Result<Expr> {
     input.parse::<Token![=]>()?;
     input.parse()
 }
 
-/// Like [`assigned`], for text in quotes; otherwise returns the error `mistake`.
+/// Parses `=` and text in quotes. Returns the error `mistake` if the value is anything else.
 fn quoted(input: ParseStream<'_>, mistake: &str) -> syn::Result<LitStr> {
     input.parse::<Token![=]>()?;
     literal(input, mistake)
 }
 
-/// Parses a literal; otherwise returns the error `mistake`.
+/// Parses a literal of this type. Returns the error `mistake` if there is none.
 pub(crate) fn literal<T: Parse>(input: ParseStream<'_>, mistake: &str) -> syn::Result<T> {
     let literal = input.parse();
     literal.map_err(|error: syn::Error| syn::Error::new(error.span(), mistake))
