@@ -154,7 +154,7 @@ fn wgpu_1404_a_block_that_its_allocator_takes_for_used() {
     let code = (THIS, "let memory = unsafe { gpu.device.allocate_memory(");
     let expected = [(Kind::Memory, 1, BLOCK, code)];
     if let Some(checked) = found_at("cases::drops_an_allocator_with_a_block", &expected) {
-        assert_ended(&checked, "not destroyed before its device was");
+        assert_ended(&checked, "not destroyed before its device was destroyed");
     }
 }
 
@@ -392,7 +392,7 @@ fn iree_10505_a_device_at_the_end_of_its_instance() {
         (Kind::CommandPool, 1, 0, COMMAND_POOL),
     ];
     if let Some(checked) = found_at("cases::exits_with_a_command_buffer", &expected) {
-        assert_ended(&checked, "not destroyed before its instance was");
+        assert_ended(&checked, "not destroyed before its instance was destroyed");
     }
 }
 

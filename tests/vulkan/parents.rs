@@ -64,7 +64,7 @@ fn objects_freed_only_by_the_end_of_their_device_are_found_and_marked() {
     };
     let ended = checked.report().findings[0].ended.as_ref();
     let ended = ended.map(|ended| ended.how.as_str());
-    assert_eq!(ended, Some("not destroyed before its device was"));
+    assert_eq!(ended, Some("not destroyed before its device was destroyed"));
 }
 
 #[gpu_leak_check]
@@ -107,7 +107,10 @@ fn objects_freed_only_by_the_end_of_their_instance_are_found_and_marked() {
     };
     let ended = checked.report().findings[0].ended.as_ref();
     let ended = ended.map(|ended| ended.how.as_str());
-    assert_eq!(ended, Some("not destroyed before its instance was"));
+    assert_eq!(
+        ended,
+        Some("not destroyed before its instance was destroyed")
+    );
 }
 
 #[gpu_leak_check]

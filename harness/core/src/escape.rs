@@ -17,12 +17,13 @@ pub fn name(text: &str) -> String {
     shown(text, LONGEST_NAME)
 }
 
-/// Like [`name()`], but for a cell of a table, which has less room.
+/// Returns a name as [`name()`] does, but at most as long as a cell of a table.
 pub fn cell(text: &str) -> String {
     shown(text, LONGEST_CELL)
 }
 
-/// Like [`name()`], but for a sentence, a command or a path, which may be longer.
+/// Returns a sentence, a command or a path in the form that [`name()`] gives to a name, but allows
+/// more characters.
 pub fn sentence(text: &str) -> String {
     shown(text, LONGEST_SENTENCE)
 }

@@ -5,7 +5,7 @@
 use super::mentions;
 use crate::report::{Frame, Library, Owner};
 
-/// A library that reports can name.
+/// A library whose name can appear in reports.
 #[derive(Debug)]
 pub struct KnownLibrary {
     /// Its usual name.
@@ -207,7 +207,7 @@ pub fn counts_references(frames: &[Frame]) -> bool {
     frames.iter().any(counts)
 }
 
-/// Whether a file belongs to a library that reports can name.
+/// Whether a file belongs to a library whose name can appear in reports.
 pub fn is_known_library(file: &str) -> bool {
     of_file(file).is_some()
 }
@@ -264,7 +264,7 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
 fn of_frame(frame: &Frame) -> Option<&'static KnownLibrary> {
     let by_file = frame.module.as_deref().and_then(of_file);
     by_file.or_else(|| {
-        // A statically linked library has no source files.
+        // The frames of a statically linked library have no source files.
         let function = frame.function.as_deref().filter(|_| frame.file.is_none());
         function.and_then(of_function)
     })

@@ -12,7 +12,7 @@ use crate::units::{listed, size};
 
 /// The largest number of calls that are listed.
 pub const MOST_IN_ORDER: usize = 12;
-/// In a run that left this many resources or more, the resources of a line are not searched for.
+/// If a run left this many resources or more, the order on a line is not determined.
 const MOST_LEFT: usize = 1000;
 
 /// A resource that was created on the line.

@@ -226,7 +226,8 @@ fn replaced(groups: &[&Group]) -> Amount {
 fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Option<Found> {
     let first = &group.kept[0];
     if first.amount.is_zero() {
-        // This group is reported with the findings of the first run.
+        // A group that left nothing in the first run is not reported itself. Its leaks confirm the
+        // leaks of that run.
         return None;
     }
     let last = group.kept.len() - 1;
@@ -263,11 +264,11 @@ fn confirmed(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Vec
     let mut leaked = of_group(FindingKind::Leaked, group, tally, run, input);
     leaked.finding.confirmed = confirmation(&kept_in(group), later.amount);
     leaked.charged = group.kept.iter().map(|it| it.amount.bytes).collect();
-    // Anything that this run left beyond that is one-time set-up.
+    // Anything that this run left beyond the amount of the finding is one-time set-up.
     leaked.charged[first] = leaked.finding.bytes;
     leaked.records = group.kept_in_all().records;
     let mut found = vec![leaked];
-    // The rest may be confirmed at another call site.
+    // The rest may already be confirmed at another call site.
     if loses_less(group, first) && !class.residual[first].is_zero() {
         let once = group.part(first, earlier.amount.minus(later.amount));
         found.push(of_group(FindingKind::FirstUse, group, &once, first, input));
@@ -346,7 +347,7 @@ fn unconfirmed(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> V
         let mut once = of_group(FindingKind::FirstUse, group, &kept, run, input);
         if run != 0 {
             once.finding.notes.push(format!(
-                "left by run {} of {} only: findings cannot be confirmed if the test behaves \
+                "only run {} of {} left this; findings cannot be confirmed if the test behaves \
                  differently in each run",
                 run + 1,
                 last + 1

@@ -369,7 +369,7 @@ fn in_broken_context(
             diff.groups.push(group);
         }
     }
-    // The record named by a failed free is also among the records of the groups.
+    // The record of a failed free is also among the records of the groups.
     found.records.sort_unstable();
     found.records.dedup();
     let finding = &mut found.finding;

@@ -169,8 +169,8 @@ fn ending(cause: ContextEnd, group: &Group, input: &CheckInput) -> Ended {
             "freed only because the last reference to the primary context was released"
         }
         ContextEnd::Reset => "freed only because the device was reset",
-        ContextEnd::DeviceDestroyed => "not destroyed before its device was",
-        ContextEnd::InstanceDestroyed => "not destroyed before its instance was",
+        ContextEnd::DeviceDestroyed => "not destroyed before its device was destroyed",
+        ContextEnd::InstanceDestroyed => "not destroyed before its instance was destroyed",
     };
     let site = |stack| input.names.site(stack, group.key.class.kind);
     let site = group.ended_by.map(site);

@@ -40,7 +40,7 @@ impl Class {
     }
 }
 
-/// How many different sizes a finding lists.
+/// The largest number of different sizes that a finding lists.
 const MOST_SIZES: usize = 3;
 
 /// The records of one group in one run.

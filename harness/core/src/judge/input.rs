@@ -112,7 +112,7 @@ pub struct RunInput {
     /// The allocations of the run that were freed, grouped by the stacks of the allocating and of
     /// the freeing call. Empty unless the run logs frees and left something.
     pub freed_of_run: Vec<FreedAt>,
-    /// How many times each stack of a live record allocated during the run.
+    /// For each stack that allocated a live record, how many times it allocated during the run.
     #[serde(with = "pairs")]
     pub allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.

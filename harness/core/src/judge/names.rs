@@ -33,7 +33,7 @@ pub struct NameTable {
     /// How many threads each device can run at once.
     #[serde(with = "pairs")]
     pub resident_threads: BTreeMap<Place, u64>,
-    /// The driver's names of errors.
+    /// The names that the driver gives to errors.
     #[serde(with = "pairs")]
     pub errors: BTreeMap<CuResult, String>,
     /// The names of threads.
@@ -69,7 +69,7 @@ impl NameTable {
         allocators::of(self.frames(stack))
     }
 
-    /// Returns the driver's name of an error.
+    /// Returns the name that the driver gives to an error.
     pub fn error(&self, error: CuResult) -> String {
         let known = self.errors.get(&error).map(String::as_str);
         let known = known.or_else(|| sticky_error(error));

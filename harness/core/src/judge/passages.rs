@@ -14,7 +14,8 @@ pub const LINES_AFTER: u32 = 3;
 const FARTHEST: u32 = 10;
 /// How many lines after the call to the allocating function are shown if no frees are known.
 const AFTER_THE_CALL: u32 = 2;
-/// How many callers are shown for something that another function allocated later.
+/// The largest number of callers that are shown for something that another function allocated
+/// later.
 const MOST_CALLERS: usize = 2;
 
 /// Returns the passages for a leak. `freed` are the siblings or companions of the leak that were

@@ -9,9 +9,9 @@ use crate::ledger::{GraphUsage, InTurn, Kind, MeterReading, SiteUsage};
 use crate::report::{GraphMemory, Peak, Reusable, Share, When};
 use crate::units::quantity;
 
-/// How many source lines of a peak are listed.
+/// The largest number of source lines of a peak that are listed.
 const MAX_LINES: usize = 100;
-/// How many groups of allocations that could have shared a buffer are listed.
+/// The largest number of listed groups of allocations that could have shared a buffer.
 const MAX_REUSABLE: usize = 16;
 
 /// Returns the peak of each layer at each place where the check allocated, taken from the run in
@@ -20,7 +20,7 @@ pub fn peaks(input: &CheckInput) -> Vec<Peak> {
     let mut highest: BTreeMap<_, (usize, &MeterReading)> = BTreeMap::new();
     for (number, run) in input.judged_runs().iter().enumerate() {
         for reading in run.peaks.iter().filter(|reading| reading.made != 0) {
-            // The key contains the layer's name, because the layer's number depends on the order of
+            // The key contains the layer's name, because the layer's ID depends on the order of
             // first use.
             let key = (reading.place, reading.layer.to_string());
             let highest = highest.entry(key).or_insert((number, reading));

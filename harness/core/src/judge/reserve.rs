@@ -72,9 +72,9 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     finding.pool = rise.name.pool();
     if input.facts.reserved_tolerance != 0 && finding.kind.is_failure() {
         let allowed = exact_size(input.facts.reserved_tolerance);
-        finding
-            .notes
-            .push(format!("more than the reserved_tolerance of {allowed}"));
+        finding.notes.push(format!(
+            "this is more than the reserved_tolerance of {allowed}"
+        ));
     }
     Some(found)
 }

@@ -63,7 +63,7 @@ impl SegmentMap {
     /// A record in a segment of its own layer is claimed only by an allocator that holds a part of
     /// that segment. So an allocator does not claim the segments of the allocators above it. If two
     /// allocators hold exactly the same range, it is unknown which one is above the other, so
-    /// neither claims it: reporting a leak in both layers is better than in none.
+    /// neither claims it: reporting a leak in both layers is better than reporting it in neither.
     pub fn owner(&self, record: &Record, holdings: &BTreeMap<Key, Holding>) -> Option<Layer> {
         let made = &record.made;
         // An address range is the only kind of handle that is an address.

@@ -12,9 +12,10 @@ use crate::report::{Course, Figure, LoggedAllocation, Point, RunPurpose, Timelin
 /// How many of the first rounds and of the last rounds are kept.
 const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
-/// The number of samples that are kept for each figure of a run.
+/// The largest number of samples that are kept for each figure of a run.
 pub const SAMPLES: usize = 128;
-/// The number of samples that are kept for each figure of a round if the check has several rounds.
+/// The largest number of samples that are kept for each figure of a round if the check has several
+/// rounds.
 pub const SAMPLES_OF_A_ROUND: usize = 16;
 /// A check with more runs than this keeps only the largest allocations of each run.
 const MAX_RUNS: usize = 3;
@@ -51,7 +52,7 @@ pub fn of_run(
     let later = [(run.ended, after_body), (end, &run.end)];
     let later = later.map(|(sequence, usage)| (calls_until(sequence), usage));
     curves.extend(reserves(&run.baseline, later, &places));
-    // The curves are sorted by name, because the numbers of layers depend on the order in which the
+    // The curves are sorted by name, because the IDs of layers depend on the order in which the
     // process used the layers.
     curves.sort_by_cached_key(|course| {
         let layer = (course.layer != "driver", course.layer.clone());

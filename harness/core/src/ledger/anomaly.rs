@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::event::{Caller, ContextEnd, CuResult, Key, Record, ScopeId};
 use super::kind::Kind;
 
-/// How many anomalies of one kind are kept per scope. A test with a million failed frees does not
-/// need all of them, but the first failed frees of the next test must still be kept.
+/// The largest number of anomalies of one kind that are kept per scope. A test with a million
+/// failed frees does not need all of them, but the first failed frees of the next test must still
+/// be kept.
 const LIMIT: u32 = 10_000;
 
 /// An event that is neither a plain allocation nor a plain free.

@@ -114,7 +114,7 @@ impl Physical {
         self.holds.add(&key_of(object), 1);
     }
 
-    /// Records that the object of `handle` is mapped to `bytes` bytes at `address`.
+    /// Records that the object of `handle` was mapped to a range of `bytes` bytes at `address`.
     pub(super) fn mapped(&mut self, address: u64, bytes: u64, handle: u64, now: u64) {
         let end = address.saturating_add(bytes);
         // The driver never maps an address twice, so if a mapping is still recorded here, its end

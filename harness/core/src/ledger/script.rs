@@ -14,7 +14,8 @@ use rustc_hash::FxHashMap;
 const TAG: usize = if usize::BITS == 64 { 1 << 63 } else { 0 };
 /// The bit that is also set if compiled code, rather than another line, started the evaluation.
 const OUTERMOST: usize = TAG >> 1;
-/// How many distinct lines are kept. A program that generates code can produce new ones forever.
+/// The largest number of distinct lines that are kept. A program that generates code can produce
+/// new ones forever.
 const MAX_LINES: usize = 1 << 20;
 
 /// The source line of an interpreter's frame.

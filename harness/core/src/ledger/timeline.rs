@@ -7,7 +7,7 @@
 
 use super::usage::{Counted, UsageKey};
 
-/// How many samples a log holds before its resolution is halved.
+/// The largest number of samples that a log holds before its resolution is halved.
 const MAX_SAMPLES: usize = 128;
 
 /// The values of a figure during some consecutive events.

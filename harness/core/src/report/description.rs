@@ -30,7 +30,7 @@ use crate::units::{count, exact_size, listed, quantity, with_size};
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.kind.name(), self.what())?;
-        // For host memory, the subject already says so.
+        // If the place is the host, the subject already says so.
         if self.place != Place::HOST {
             write!(out, ", on {}", escape::name(&self.place.to_string()))?;
         }

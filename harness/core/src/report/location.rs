@@ -9,7 +9,7 @@ use crate::escape;
 
 /// The largest number of callers that are listed.
 const CALLERS: usize = 6;
-/// The name of the test's own frames.
+/// The name that is shown for the test's own function.
 const THE_TEST: &str = "the test";
 const A_CLOSURE: &str = "a closure in ";
 /// The name that C++ gives to the function of a lambda.
@@ -82,7 +82,8 @@ impl Site {
                 name.insert_str(0, A_CLOSURE);
             }
             match named.last_mut() {
-                // Recursion is counted. A closure on the line of its function is the same location.
+                // Recursion is counted. A closure on the same line as its function counts as the
+                // same location.
                 Some((last, times)) if *last == name => {
                     *times += usize::from(before.is_some_and(|it| it.function == frame.function));
                 }
@@ -416,7 +417,7 @@ mod tests {
             ..Site::default()
         };
         assert_eq!(site.callers("main").as_deref(), Some("fill ← main"));
-        // The functions of libraries are not named next to the user's own.
+        // The functions of libraries are not listed next to the user's own.
         site.frames[0].owner = Owner::User;
         assert_eq!(site.callers("main"), None);
     }

@@ -263,7 +263,7 @@ fn text_that_is_not_a_fingerprint_is_refused() {
     }
 }
 
-/// An entry whose limit is too small is named in the finding, so that it does not seem unused.
+/// A finding names the entry whose limit is too small, so that the entry does not seem unused.
 #[test]
 fn a_finding_names_the_entry_whose_limits_it_exceeds() {
     let too_small = Suppression {

@@ -317,8 +317,8 @@ fn the_advised_options_let_the_check_pass() {
 
 #[test]
 fn the_advice_names_the_innermost_function_that_frees_nothing_else() {
-    // A function that only wraps a call to the API, such as the first one here, leads to more than
-    // this leak.
+    // A function that only wraps a call to the API, such as the first one here, is on the stacks of
+    // more than this leak.
     use super::body::frame;
     use crate::judge::FreedAt;
     let mut check = check();

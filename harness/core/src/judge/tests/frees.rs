@@ -90,7 +90,7 @@ fn a_failed_free_explains_which_memory_was_probably_meant() {
             made.key.space = Space::Handle(Kind::Event);
             made.kind = Kind::Event;
         });
-        // An event whose handle has the same number is not what this call was supposed to free.
+        // An event whose handle has the same value is not what this call was supposed to free.
         free_unknown(run, Space::DevicePointer, 0x1000 * (event + 1), 120, 1);
         let record = run.free(event);
         let stack = StackId(0);

@@ -78,7 +78,7 @@ fn memory_left_only_by_the_second_run_is_decided_by_a_third() {
         "
         first-use
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
-        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [left by run 2 of 3 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
+        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [only run 2 of 3 left this; findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
     ",
     );
     let mut again = check.clone();
@@ -177,7 +177,7 @@ fn a_replacement_is_deferred_unless_it_is_larger() {
     elsewhere.reports(
         "
         first-use
-        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:2,last:2,of:2}; records [2]
+        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [only run 2 of 2 left this; findings cannot be confirmed if the test behaves differently in each run]; when {first:2,last:2,of:2}; records [2]
         deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; records []
     ",
     );
@@ -316,8 +316,8 @@ fn handles_and_memory_do_not_confirm_each_other() {
         "
         first-use
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
-        first-use: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 64; each 64; notes [left by run 3 of 3 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [2]
-        first-use: 1 × stream on cuda:0 at src/app.rs:20; allocated 1; each 0; notes [left by run 2 of 3 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
+        first-use: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 64; each 64; notes [only run 3 of 3 left this; findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [2]
+        first-use: 1 × stream on cuda:0 at src/app.rs:20; allocated 1; each 0; notes [only run 2 of 3 left this; findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
     ",
     );
 }
@@ -360,7 +360,7 @@ fn paths_that_differ_only_inside_cuda_or_in_a_column_are_one_call_site() {
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; passages [{frame:{column:1,file:src/app.rs,function:app::step50,line:50,module:null,offset:null,owner:user},until:52,what:called}]; when {first:1,last:1,of:1}; records [0, 1]
-        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:2,last:2,of:2}; records [2]
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [only run 2 of 2 left this; findings cannot be confirmed if the test behaves differently in each run]; when {first:2,last:2,of:2}; records [2]
     ",
     );
 }
@@ -436,7 +436,7 @@ fn a_third_run_that_ended_differently_leaves_two_runs_undecided() {
         "
         inconclusive because of not-repeatable: two runs did not show whether their findings repeat, and the third run, which was meant to decide, ended differently; check the test's output to see how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
-        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
+        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [only run 2 of 2 left this; findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
     ",
     );
 }

@@ -249,8 +249,8 @@ fn memory_freed_only_by_the_end_of_a_context_is_a_leak_that_says_so() {
         leaked: 2 × linear on cuda:0 at src/app.rs:1; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:null,how:freed only because its context was destroyed}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:1,last:3,of:20}; records [0, 2, 20, 22]
         leaked: 2 × linear on cuda:0 at src/app.rs:2; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:freed only because the last reference to the primary context was released}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:5,last:7,of:20}; records [4, 6, 24, 26]
         leaked: 2 × linear on cuda:0 at src/app.rs:3; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:freed only because the device was reset}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:9,last:11,of:20}; records [8, 10, 28, 30]
-        leaked: 2 × linear on cuda:0 at src/app.rs:4; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:13,last:15,of:20}; records [12, 14, 32, 34]
-        leaked: 2 × linear on cuda:0 at src/app.rs:5; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its instance was}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:17,last:19,of:20}; records [16, 18, 36, 38]
+        leaked: 2 × linear on cuda:0 at src/app.rs:4; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was destroyed}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:13,last:15,of:20}; records [12, 14, 32, 34]
+        leaked: 2 × linear on cuda:0 at src/app.rs:5; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its instance was destroyed}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:17,last:19,of:20}; records [16, 18, 36, 38]
     ",
     );
 }
@@ -393,7 +393,7 @@ fn allowed_memory_of_a_later_run_is_reported_with_its_time() {
     check.reports(
         "
         first-use
-        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 8; each 8; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:2}; records [0]
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 8; each 8; notes [only run 2 of 2 left this; findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:2}; records [0]
         allowed: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:2,last:2,of:2}; records [1]
     ",
     );

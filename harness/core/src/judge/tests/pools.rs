@@ -104,8 +104,8 @@ fn reserves_of_a_layer_count_together_for_their_tolerance() {
     check.reports(
         "
         retained
-        retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 34603008; each 34603008; notes [more than the reserved_tolerance of 64.0 MiB]; pool graph pool; records []
-        retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 33554432; each 33554432; notes [more than the reserved_tolerance of 64.0 MiB]; pool pool 0; records []
+        retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 34603008; each 34603008; notes [this is more than the reserved_tolerance of 64.0 MiB]; pool graph pool; records []
+        retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 33554432; each 33554432; notes [this is more than the reserved_tolerance of 64.0 MiB]; pool pool 0; records []
     ",
     );
 }

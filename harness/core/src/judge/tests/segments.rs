@@ -87,7 +87,7 @@ fn memory_of_a_bound_object_that_ended_with_its_device_is_not_reported_beside_it
     check.reports(
         "
         leaked
-        leaked: 1 × image on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was}; when {first:1,last:1,of:4}; records [0]
+        leaked: 1 × image on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was destroyed}; when {first:1,last:1,of:4}; records [0]
     ",
     );
 }

@@ -5,7 +5,7 @@ use crate::ledger::UsageKey;
 use crate::ledger::event::{Key, Space};
 
 /// The spaces in which memory is identified by its address. Handles are searched separately, since
-/// a handle can have the same number as an address.
+/// a handle can have the same value as an address.
 const MEMORY: [Space; 4] = [
     Space::DevicePointer,
     Space::HostPointer,

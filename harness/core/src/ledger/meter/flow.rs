@@ -10,10 +10,10 @@ use super::{InTurn, Lifetime, MeterReading, SiteUsage};
 use crate::ledger::event::{Record, StackId, ThreadNumber};
 use crate::ledger::{Amount, Kind, Layer, Place};
 
-/// How many lifetimes a log keeps for each layer at each place, in addition to the lifetimes of
-/// resources that are live now or were live at the peak.
+/// The largest number of lifetimes that a log keeps for each layer at each place, in addition to
+/// the lifetimes of resources that are live now or were live at the peak.
 pub(super) const MAX_LIFETIMES: usize = 2048;
-/// How many different buffers are counted for each layer at each place.
+/// The largest number of different buffers that are counted for each layer at each place.
 const MAX_BUFFERS: usize = 4096;
 /// The allocations and frees of one layer at one place.
 #[derive(Debug, Default)]

@@ -144,8 +144,8 @@ impl Model {
             }
             Step::Retain(at, count) => {
                 let key = key(KINDS[5].1, at);
-                // While a release of the last reference is in flight, this would be a mistake of
-                // the program.
+                // Retaining an object while a release of its last reference is in flight would be a
+                // mistake of the program.
                 let is_held = !self.flights.iter().any(|flight| flight.key == key);
                 if let Some(object) = self.objects.get_mut(&key).filter(|_| is_held) {
                     object.references += count;
