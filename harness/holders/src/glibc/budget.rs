@@ -17,7 +17,7 @@ impl Budget {
         Self::by(clock, time)
     }
 
-    /// Like [`Self::new`], but measured by the clock `now`.
+    /// Creates a limit that is reached after `time`, as measured by the clock `now`.
     pub(super) fn by(now: fn() -> Duration, time: Duration) -> Self {
         Self {
             end: now().saturating_add(time),

@@ -79,7 +79,7 @@ pub(super) fn has_descriptor<M: Memory>(_region: &Range<u64>, _pages: &mut Pages
     true
 }
 
-/// On other processors, the position of the descriptor is not known here.
+/// On other processors, this crate does not know the position of the descriptor.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn thread_pointer<M: Memory>(
     _thread: Option<u32>,

@@ -37,7 +37,7 @@ const MOST_MAPPED: u32 = 16;
 /// How many headers in a row must be consistent for an address to be accepted as a block.
 const ROW: u32 = 3;
 
-/// The memory in which blocks can be.
+/// The memory that can contain blocks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heap {
     /// The page numbers of each region, in order.
@@ -51,7 +51,7 @@ pub(super) struct Heap {
     pub(super) main: Option<Range<u64>>,
 }
 
-/// The memory in which a block that contains a certain address can be.
+/// The memory that can contain the block around a certain address.
 struct Around {
     region: Range<u64>,
     /// The part of `region` that contains blocks without separate mappings. Regions may be

@@ -24,7 +24,7 @@ const SYMBOLS: usize = 1024;
 /// The symbols of one file.
 #[derive(Debug)]
 pub(super) struct Image {
-    /// Whether the file has only the symbols that other files may use.
+    /// Whether the file has only the symbols for dynamic linking.
     pub(super) is_stripped: bool,
     /// The file offset of the first loaded part, and its address in the file.
     first: Option<(u64, u64)>,

@@ -27,7 +27,7 @@ const PROGRAM_BREAK: &str = "[heap]";
 /// larger.
 const LARGEST_GUARD: u64 = 64 << 10;
 
-/// How many bytes of a function are searched for uses of a static.
+/// The largest number of bytes of a function that are searched for uses of a static.
 const LONGEST_FUNCTION: u32 = 64 << 10;
 
 /// The places from which a search begins.
@@ -43,7 +43,7 @@ pub(super) struct Roots {
     /// Memory that may refer to a target but has no useful name: the variables of Rust's own
     /// libraries, and the stack frames in which these libraries wait on behalf of a thread.
     pub(super) nameless: Vec<Region>,
-    /// The memory in which blocks can be.
+    /// The memory that can contain blocks.
     pub(super) heap: Heap,
     /// The memory of NVIDIA's libraries.
     pub(super) cuda: Heap,
