@@ -311,7 +311,7 @@ pub struct BindingPastUs {
     pub library: String,
     /// The bound function.
     pub symbol: String,
-    /// Whether the binding leads to us from now on.
+    /// Whether the binding was changed, so that calls reach us from now on.
     pub rebound: bool,
 }
 

@@ -211,7 +211,8 @@ pub(crate) fn error() -> String {
     }
 }
 
-/// Calls `cuManyArguments`, which squares its arguments, with the numbers from 1 to 28.
+/// Calls `cuManyArguments` with the numbers from 1 to 28. The function multiplies each argument by
+/// its position, so it returns the sum of the squares.
 pub(crate) fn many_arguments(function: *const ()) -> f64 {
     type Longs = [i64; 12];
     #[repr(C)]
