@@ -1,6 +1,7 @@
 //! The attribute of `gpu-leak-check`. Use it through that crate, which documents it.
 //!
-//! This file is the only one that names `proc_macro`, so that everything else runs in unit tests.
+//! This file is the only one that names `proc_macro`, so that everything else can run in unit
+//! tests.
 
 mod allow;
 mod args;

@@ -18,7 +18,8 @@ fn names(attributes: &[Attribute]) -> Vec<String> {
     attributes.iter().map(attributes::name).collect()
 }
 
-/// Removes the attribute and expands it, as rustc does after those before it have been expanded.
+/// Removes the attribute and expands it, as rustc does once the attributes before it have been
+/// expanded.
 fn next_round(mut function: ItemFn) -> Vec<Item> {
     let position = function
         .attrs
