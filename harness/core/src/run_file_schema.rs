@@ -50,7 +50,7 @@ texts! {
 struct Left {
     /// The number of resources.
     count: u64,
-    /// Their total size in bytes.
+    /// The total size of the resources in bytes.
     bytes: u64,
 }
 

@@ -11,12 +11,12 @@ use crate::ledger::{Anomaly, Kind, Place, sticky_error};
 pub(crate) struct BrokenContext {
     /// The error that every call returns.
     pub(crate) error: CuResult,
-    /// Its device, if known.
+    /// The device of the context, if known.
     place: Option<Place>,
     /// The caller of the first call that returned the error, and the kind of resource that this
     /// call should have created.
     pub(crate) first: Option<(Caller, Option<Kind>)>,
-    /// The sequence numbers of the resources that ended with a context after that call.
+    /// The sequence numbers of the resources that ended with a context after that first call.
     pub(crate) ended: FxHashSet<u64>,
 }
 

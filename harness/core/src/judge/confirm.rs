@@ -128,16 +128,17 @@ struct ClassHistory<'a> {
 }
 
 impl ClassHistory<'_> {
-    /// Whether each of three runs left something of this class at any call site, or more was live
-    /// after each run than after the one before.
+    /// Whether each of three runs left something of this class beyond the amount confirmed by call
+    /// site, or more was live after each run than after the one before.
     fn is_in_all_runs(&self) -> bool {
         let left_in_each = self.residual.iter().all(|it| !it.is_zero());
         self.residual.len() == MAX_RUNS && (left_in_each || self.rises)
     }
 
-    /// Whether each of three runs left at least as much as the first, even if the call sites differ
-    /// between runs. The same allocation can be reached through several call paths, for example
-    /// from a task on a thread pool.
+    /// Whether each of three runs left at least as much as the first, including something beyond
+    /// the amount confirmed by call site. The call sites may differ between runs, because the same
+    /// allocation can be reached through several call paths, for example from a task on a thread
+    /// pool.
     fn repeats_the_first(&self) -> bool {
         let Some((first, later)) = self.left.split_first() else {
             return false;

@@ -133,8 +133,9 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     let test = &input.subject.test;
     let expired = suppressions::apply(&input.suppressions, input.today, test, &mut all);
     notes.extend(expired);
-    // This comes after the suppressions, because allowed leaks do not use up the tolerance. The
-    // other findings are not about bytes that stay allocated, so they are added afterwards.
+    // The tolerance is applied after the suppressions, because allowed leaks do not use up the
+    // tolerance. The other findings are not about bytes that stay allocated, so they are added
+    // afterwards.
     notes.extend(allowed::tolerate(input.facts.tolerance, &mut found));
     found.extend(others);
     let unmet = input

@@ -16,8 +16,8 @@ use crate::report::{Frame, Site};
 pub struct DeviceName {
     /// The model, for example `NVIDIA H200`.
     pub name: String,
-    /// Its UUID in the form that nvidia-smi prints, `GPU-5f2c…`. `None` if the driver does not
-    /// report it.
+    /// The UUID of the device in the form that nvidia-smi prints, `GPU-5f2c…`. `None` if the driver
+    /// does not report it.
     pub uuid: Option<String>,
 }
 

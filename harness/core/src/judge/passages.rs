@@ -6,13 +6,14 @@ use super::input::FreedAt;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
 use crate::report::{Finding, Frame, Passage, Site};
 
-/// How many lines before a passage are shown.
+/// The number of lines that are shown before a passage.
 pub const LINES_BEFORE: u32 = 1;
-/// How many lines after a passage are shown. Most mistakes are there.
+/// The number of lines that are shown after a passage. Most mistakes are in these lines.
 pub const LINES_AFTER: u32 = 3;
 /// The largest distance, in lines, at which an allocation and a free are shown as one passage.
 const FARTHEST: u32 = 10;
-/// How many lines after the call to the allocating function are shown if no frees are known.
+/// The number of lines that are shown after the call to the allocating function if no frees are
+/// known.
 const AFTER_THE_CALL: u32 = 2;
 /// The largest number of callers that are shown for something that another function allocated
 /// later.

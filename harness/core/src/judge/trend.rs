@@ -26,7 +26,7 @@ pub struct Trend {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TrendLine {
     pub(super) what: TrendSubject,
-    /// Its levels at the last snapshots, the oldest first.
+    /// The subject's levels at the last snapshots, the oldest first.
     pub(super) levels: Vec<Amount>,
 }
 

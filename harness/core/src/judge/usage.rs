@@ -115,7 +115,7 @@ pub struct LayerUsage {
 }
 
 /// The largest number of bytes that an allocator may add to a small block by rounding up its size.
-/// A larger block may be doubled.
+/// The size of a larger block may be doubled.
 const ROUNDING: u64 = 512;
 
 /// Returns the most bytes that an allocator may have added to blocks of these sizes.

@@ -14,9 +14,9 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 /// A live context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextEntry {
-    /// Its ID, which is never reused within a process.
+    /// The ID of the context, which is never reused within a process.
     pub uid: ContextUid,
-    /// Its handle, or 0 while only its ID is known.
+    /// The handle of the context, or 0 while only the ID is known.
     pub handle: u64,
     /// Its device.
     pub place: Place,

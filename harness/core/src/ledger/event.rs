@@ -232,9 +232,10 @@ pub struct Creation {
     pub context: ContextUid,
     /// The handle of the stream of a stream-ordered allocation. Otherwise 0.
     pub stream: u64,
-    /// The larger resource that it is part of: the handle of the explicit pool that an allocation
-    /// came from, or the [sequence number](Record::sequence) of the memory that is bound to a buffer
-    /// or image, because another memory object may get that memory's handle. Otherwise 0.
+    /// The larger resource that this one is part of: the handle of the explicit pool that an
+    /// allocation came from, or the [sequence number](Record::sequence) of the memory that is bound
+    /// to a buffer or image, because another memory object may get that memory's handle. Otherwise
+    /// 0.
     pub pool: u64,
     /// The caller that created it.
     pub caller: Caller,
@@ -243,7 +244,7 @@ pub struct Creation {
 /// A resource that is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// When it was created, in the order of the ledger's events.
+    /// When the resource was created, in the order of the ledger's events.
     pub sequence: u64,
     /// The resource.
     pub made: Creation,

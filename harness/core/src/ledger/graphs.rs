@@ -81,9 +81,9 @@ impl Allocations {
 pub(super) struct Launch {
     /// The memory that the launch allocates and does not free.
     pub(super) allocations: Vec<Creation>,
-    /// The addresses that it frees.
+    /// The addresses that the launch frees.
     pub(super) frees: Vec<u64>,
-    /// Whether it frees the memory left by the previous launch.
+    /// Whether the launch frees the memory left by the previous launch.
     pub(super) auto_free: bool,
 }
 

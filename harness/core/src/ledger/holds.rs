@@ -38,11 +38,11 @@ struct SharedObject {
     record: Record,
     /// The records of earlier calls, oldest first.
     earlier: Vec<Record>,
-    /// The sequence number of its first record, which distinguishes the object from a later one
-    /// under the same key.
+    /// The sequence number of the object's first record, which distinguishes the object from a
+    /// later one under the same key.
     first: u64,
     count: u64,
-    /// How many calls are releasing some of its holds.
+    /// How many calls are releasing some of the object's holds.
     in_flight: u32,
 }
 

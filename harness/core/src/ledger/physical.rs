@@ -32,7 +32,7 @@ pub(super) struct Physical {
 #[derive(Clone, Copy, Debug)]
 struct Handle {
     object: u64,
-    /// How many times it must be released.
+    /// How many times the handle must be released.
     references: u64,
     /// The event with which the handle began to refer to this object.
     since: u64,
@@ -66,9 +66,9 @@ enum DroppedBy {
 /// The holders of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
-    /// How many times its handles must still be released.
+    /// How many times the object's handles must still be released.
     pub references: u64,
-    /// The number of ranges in which it is mapped.
+    /// The number of ranges in which the object is mapped.
     pub maps: u64,
     /// The first address of one of these ranges.
     pub mapped_at: Option<u64>,

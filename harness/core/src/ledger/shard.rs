@@ -54,7 +54,7 @@ pub(super) type Index = u32;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) record: Record,
-    /// The position of its figure in the shard's usage.
+    /// The position of the record's figure in the shard's usage.
     usage: Index,
     state: State,
 }
@@ -81,9 +81,9 @@ pub(super) const MIN_FREE: usize = 64;
 /// Why a record is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entering {
-    /// It was created.
+    /// The record was created.
     New,
-    /// It was restored, because the call that had removed it failed.
+    /// The record was restored, because the call that had removed it failed.
     Again,
 }
 

@@ -131,8 +131,8 @@ impl Shared {
                 self.graphs.retained(graph, key, count);
                 self.physical.holds.add(&key, count);
             }
-            // The graph is a child graph, or it existed before the harness began to listen. Its end
-            // cannot be observed.
+            // If the graph is unknown, it is a child graph or existed before the harness began to
+            // listen, so its end cannot be observed.
             (false, true) => self.physical.holds.release(&key, count),
             (false, false) => {}
         }

@@ -115,7 +115,7 @@ impl Stacks {
     }
 
     /// From now on, backtraces through an address for which `is_gone` returns `true` get new IDs.
-    /// Their old IDs keep their frames.
+    /// The old IDs of these backtraces still refer to the same frames.
     pub fn forget(&self, is_gone: impl Fn(usize) -> bool) {
         let is_kept = |id| !self.frames(id).iter().any(|address| is_gone(*address));
         for shard in &self.numbers {

@@ -49,7 +49,7 @@ pub struct Counted {
 pub struct Amount {
     /// The number of resources.
     pub count: u64,
-    /// Their total size in bytes.
+    /// The total size of the resources in bytes.
     pub bytes: u64,
 }
 

@@ -14,9 +14,9 @@ pub struct DeviceTable {
     pub place: Place,
     /// The name of the device, such as `NVIDIA H200`. None if it is unknown.
     pub name: Option<String>,
-    /// Its UUID: `GPU-5f2c0d4e-…`. Reports print the first part.
+    /// The UUID of the device: `GPU-5f2c0d4e-…`. Reports print the first part.
     pub uuid: Option<String>,
-    /// Its rows, the driver first.
+    /// The rows of the table, the driver first.
     pub rows: Vec<Row>,
     /// The usage of the whole device. None if it was not read both before and after the check.
     pub whole: Option<WholeDevice>,
@@ -33,7 +33,7 @@ pub struct WholeDevice {
     pub second_run: bool,
     /// Bytes in use before the body.
     pub baseline: u64,
-    /// Bytes in use after it.
+    /// Bytes in use after the body.
     pub after: u64,
     /// The parts of the difference that are accounted for.
     pub parts: Vec<Part>,
@@ -55,7 +55,7 @@ pub struct Row {
     pub baseline: u64,
     /// The value after the body ran.
     pub after: u64,
-    /// The peak in between. None if it is not tracked.
+    /// The peak between `baseline` and `after`. None if it is not tracked.
     pub peak: Option<u64>,
 }
 
@@ -133,10 +133,10 @@ pub struct Timeline {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TimelineRun {
-    /// Its number among the runs or rounds of the check, counted from 1.
+    /// The number of the run among the runs or rounds of the check, counted from 1.
     #[serde(default)]
     pub number: u64,
-    /// Its purpose.
+    /// The purpose of the run.
     pub purpose: RunPurpose,
     /// The number of calls until everything that was going to be freed was freed.
     pub calls: u64,
@@ -152,12 +152,12 @@ pub struct TimelineRun {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPurpose {
-    /// Its result is judged.
+    /// The result of the run is judged.
     #[default]
     Judged,
-    /// It confirms the findings of the previous run.
+    /// The run confirms the findings of the previous run.
     Confirming,
-    /// It is one of several rounds that are judged together.
+    /// The run is one of several rounds that are judged together.
     Round,
 }
 

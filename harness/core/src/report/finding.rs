@@ -222,21 +222,21 @@ pub struct Passage {
     pub until: u32,
 }
 
-/// The relation of lines to a finding. *Others* are its siblings or, if it has none, its
+/// The relation of lines to a finding. *Other resources* are its siblings or, if it has none, its
 /// companions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PassageKind {
-    /// From the line that created the resource to the line that freed others.
+    /// From the line that created the resource to the line that freed other resources.
     ToFree,
-    /// From the call through which the resource was created to the call through which others were
-    /// freed.
+    /// From the call through which the resource was created to the call through which other
+    /// resources were freed.
     ToCallOfFree,
-    /// Others were freed here.
+    /// Other resources were freed here.
     Freed,
-    /// A call in another function through which others were freed.
+    /// A call in another function through which other resources were freed.
     LedToFree,
     /// A free of an address inside the resource instead of the resource's own address.
     FreesInside,
@@ -306,9 +306,10 @@ impl fmt::Display for AllowedBy {
 pub struct Sibling {
     /// The number of resources.
     pub count: u64,
-    /// Where they were freed: `cache::evict (src/cache.rs:37) ← src/main.rs:12`.
+    /// Where the resources were freed: `cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
-    /// The callers through which they were created, if they differ from the finding's callers.
+    /// The callers through which the resources were created, if these callers differ from the
+    /// finding's.
     pub allocated_from: Option<String>,
 }
 
@@ -321,9 +322,9 @@ pub struct Companion {
     pub resource: Kind,
     /// The number of resources.
     pub count: u64,
-    /// The function and the line that created them: `Texture::new (src/texture.rs:20)`.
+    /// The function and the line that created the resources: `Texture::new (src/texture.rs:20)`.
     pub created_in: String,
-    /// Where they were freed: `Texture::drop (src/texture.rs:31) ← src/main.rs:12`.
+    /// Where the resources were freed: `Texture::drop (src/texture.rs:31) ← src/main.rs:12`.
     pub freed_at: String,
 }
 

@@ -79,8 +79,8 @@ pub struct Enclosing {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Outlived {
-    /// Where it was freed: `Cache::evict (src/cache.rs:37) ← src/main.rs:12`.
+    /// Where the block was freed: `Cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
-    /// Where it was allocated: `Cache::new (src/cache.rs:20)`. None if it is unknown.
+    /// Where the block was allocated: `Cache::new (src/cache.rs:20)`. None if this is unknown.
     pub allocated_in: Option<String>,
 }

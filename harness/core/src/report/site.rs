@@ -24,20 +24,20 @@ pub struct Site {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Library {
-    /// Its common name: `cuBLAS`.
+    /// The common name of the library: `cuBLAS`.
     pub name: String,
     /// The function of the library that was called: `cublasCreate_v2`.
     pub function: Option<String>,
-    /// Its file name, which usually includes the library's version: `libcublas.so.13.0.0.19`.
+    /// The library's file name, which usually includes the version: `libcublas.so.13.0.0.19`.
     pub file: Option<String>,
-    /// The framework that called it: `libtorch`.
+    /// The framework that called the library: `libtorch`.
     pub called_by: Option<String>,
     /// A sentence about the memory that the library is known to keep: for how long, and what to do.
     pub known: Option<String>,
 }
 
 /// One frame of a stack.
-// Its names are shared, because each frame is copied many times before it is reported.
+// The names are shared, because each frame is copied many times before it is reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Frame {

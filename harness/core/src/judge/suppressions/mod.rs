@@ -66,7 +66,7 @@ named! {
 /// The pattern of an entry, with the wildcards `*` and `?`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pattern {
-    /// What it is compared with.
+    /// What the pattern is compared with.
     pub kind: PatternKind,
     /// The pattern itself.
     pub text: String,
@@ -144,7 +144,7 @@ impl Pattern {
     }
 }
 
-/// Formats as in the configuration file: `at = "optim::Adam::step"`.
+/// Formats the pattern as in the configuration file: `at = "optim::Adam::step"`.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = \"{}\"", self.kind.name(), self.text)

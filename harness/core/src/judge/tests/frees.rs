@@ -132,7 +132,8 @@ fn a_free_that_is_probably_the_cause_of_a_leak_comes_before_it() {
         // The first block is freed again instead of the second one.
         run.take(10, 4096);
         free_unknown(run, Space::DevicePointer, record.made.key.value(), 20, 1);
-        // These frees of addresses inside live blocks are the same mistake.
+        // These frees of addresses inside live blocks are made at one line, so they are one
+        // mistake.
         for _ in 0..3 {
             let live = run.take(30, 256);
             free_unknown(run, Space::DevicePointer, 0x1000 * (live + 1) + 16, 40, 1);

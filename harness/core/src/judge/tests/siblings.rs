@@ -7,7 +7,8 @@ use crate::ledger::event::ContextEnd;
 use crate::ledger::{Anomaly, Kind, Layer, StackId};
 use crate::report::Finding;
 
-/// Returns resources that were allocated at one line and freed at another, with the events of each.
+/// Returns resources that were allocated at one line and freed at another, together with the events
+/// of their creation and end.
 fn freed(line: u32, at: u32, events: &[(u64, u64)]) -> FreedAt {
     FreedAt {
         layer: Layer::DRIVER,

@@ -173,7 +173,7 @@ impl Ledger {
         gauges.iter().filter_map(curve_of).collect()
     }
 
-    /// Returns the counts of this moment, with the live records of the open scope `scope`.
+    /// Returns the current counts, including the number of live records of the open scope `scope`.
     pub fn snapshot(&self, scope: ScopeId) -> Snapshot {
         let _quiet = quiet();
         self.counts(&self.table.lock_all(), scope)

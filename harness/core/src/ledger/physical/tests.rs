@@ -44,9 +44,9 @@ fn call() -> impl Strategy<Value = Call> {
 #[derive(Debug, Default)]
 struct Model {
     objects: u64,
-    /// A handle and its object, once for each reference.
+    /// The handles, each with its object. A handle is listed once for each reference.
     references: Vec<(u64, u64)>,
-    /// A mapped page and its object.
+    /// The mapped pages, each with its object.
     maps: Vec<(u64, u64)>,
 }
 

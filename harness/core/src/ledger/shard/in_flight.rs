@@ -33,7 +33,7 @@ enum FreeTarget {
 pub(in crate::ledger) enum FreeEnd {
     /// The free is not in flight in this shard.
     Elsewhere,
-    /// It freed a record, and nothing else remains to be done.
+    /// The free released a record, and nothing else remains to be done.
     Done,
     /// The free has ended, but something remains to be done.
     Pending(EndedFree),
