@@ -29,7 +29,8 @@ use rustc_hash::FxHashSet;
 
 pub use self::glibc::{enclosing, find, words_with};
 
-/// The largest number of blocks between a target and a place that is named.
+/// The largest number of blocks that may lie between a target and a place for the place to be
+/// reported.
 const DEEPEST: u32 = 6;
 /// The largest number of places that are listed for one group.
 const NAMED: usize = 2;

@@ -69,7 +69,7 @@ pub(super) struct Hit {
 }
 
 impl Hit {
-    /// Whether the place is near enough to be named.
+    /// Whether the place is near enough to be reported.
     pub(super) fn is_near(&self) -> bool {
         self.blocks <= DEEPEST
     }

@@ -10,7 +10,7 @@ use crate::Target;
 
 /// The address of the statics of the programs in these tests.
 const STATICS: u64 = 0x5555_0000_0000;
-/// The address at which their heap begins.
+/// The address at which the heap of these programs begins.
 const HEAP: u64 = 0x6000_0000_0000;
 /// The address of the first target. Each target is 256 bytes of memory, and the targets are `APART`
 /// bytes apart.
