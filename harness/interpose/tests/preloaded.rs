@@ -69,7 +69,7 @@ fn with_trampolines_and_no_driver_there_is_no_function() {
         let shim = Library::open(built("interpose_shim"));
         // A caller with a weak reference gets a result that shows that there is no driver.
         let result_of = |name| {
-            // SAFETY: the library is open, and this is the address of a trampoline, which leads to
+            // SAFETY: the library is open, and this is the address of a trampoline, which jumps to
             // a function without arguments.
             unsafe {
                 let real = gpu_leak_interpose::real_symbol(shim.0, name);

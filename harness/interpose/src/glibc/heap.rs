@@ -259,7 +259,7 @@ unsafe extern "C" fn posix_memalign(
     // SAFETY: this forwards the caller's own call unchanged.
     let result = unsafe { (Real::get().posix_memalign)(block, alignment, bytes) };
     if result == 0 {
-        // SAFETY: the call has stored the block's address there.
+        // SAFETY: the call has succeeded, so it has stored an address in `block`.
         allocated(unsafe { *block }, bytes, 0);
     }
     result

@@ -114,7 +114,7 @@ pub fn missed_calls() -> Vec<MissedCalls> {
     reported.into_iter().map(calls).collect()
 }
 
-/// What the serving copy reports: libraries, symbols and numbers.
+/// What the serving copy reports: for each entry, a library, a symbol and a number.
 type Reported = Vec<(String, String, u64)>;
 
 /// Adds a library, a symbol and a number to a [`Reported`].
