@@ -26,7 +26,7 @@ pub(crate) struct Args {
 
 /// A row of the table of options.
 struct OptionRow {
-    /// Its name, which is also the name of the field of `Options`.
+    /// The name of the option, which is also the name of the field of `Options`.
     name: &'static str,
     /// An example of its syntax.
     example: &'static str,

@@ -121,7 +121,7 @@ pub(crate) fn number(input: ParseStream<'_>) -> syn::Result<Value> {
     }
 }
 
-/// Parses how many times the body runs.
+/// Parses the number of times that the body runs.
 pub(crate) fn runs(input: ParseStream<'_>) -> syn::Result<Value> {
     number(input)
 }
