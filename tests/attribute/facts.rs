@@ -85,7 +85,7 @@ fn always() -> bool {
 
 #[gpu_leak_check]
 #[test]
-#[ignore = "shows that the fact is known"]
+#[ignore = "another test checks that this is registered"]
 fn ignored() {}
 
 #[gpu_leak_check]
@@ -110,7 +110,7 @@ fn ignore_and_should_panic_are_facts() {
 }
 
 #[gpu_leak_check]
-#[cfg_attr(unix, ignore = "shows that conditional attributes are seen")]
+#[cfg_attr(unix, ignore = "another test checks that this is registered")]
 #[cfg_attr(not(unix), should_panic)]
 #[test]
 fn conditional() {}

@@ -21,7 +21,7 @@ mod checked {
     }
 
     #[test]
-    #[ignore = "shows that the fact is known"]
+    #[ignore = "another test checks that this is registered"]
     fn ignored() {}
 
     #[test]

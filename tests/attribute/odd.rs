@@ -115,8 +115,8 @@ mod lints {
 
     #[gpu_leak_check]
     #[test]
-    #[expect(unused_variables, reason = "must still be met after expansion")]
-    #[expect(non_snake_case, reason = "must still be met after expansion")]
+    #[expect(unused_variables, reason = "must be fulfilled after expansion too")]
+    #[expect(non_snake_case, reason = "must be fulfilled after expansion too")]
     fn Expectations() {
         let unused = 1;
     }

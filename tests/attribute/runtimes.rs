@@ -93,7 +93,7 @@ fn should_panic_is_judged_outside_the_runtime() {
 }
 
 mod imported {
-    //! A runtime's test attribute, imported under the name of libtest's.
+    //! A runtime's test attribute, imported under the same name as libtest's.
 
     use gpu_leak_check::gpu_leak_check;
     use tokio::test;

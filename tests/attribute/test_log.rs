@@ -26,7 +26,7 @@ async fn over_a_runtime() {
 }
 
 mod imported {
-    //! test-log's attribute, imported under the name of libtest's, as in test-log's documentation.
+    //! test-log's attribute, imported as `test`, as in test-log's documentation.
 
     use gpu_leak_check::gpu_leak_check;
     use test_log::test;

@@ -72,7 +72,8 @@ fn checks_after_a_warm_up_has_failed() {
     }
 }
 
-/// Every check fails, and not only the first, because under nextest each test has its own process.
+/// Every check fails, not only the first one, so that the result is the same under nextest, where
+/// each test has its own process.
 #[test]
 fn a_warm_up_that_panics_fails_every_check_by_name() {
     let test = "attribute::warmup::checks_after_a_warm_up_has_failed";

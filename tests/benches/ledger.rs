@@ -1,6 +1,6 @@
 //! The cost of the ledger without a GPU, and contention between threads in it:
 //! `cargo bench -p gpu-leak-tests --bench ledger`. On a machine with fewer cores than threads, the
-//! figures are those of the scheduler instead.
+//! figures show the cost of the scheduler instead.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};

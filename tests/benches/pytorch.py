@@ -22,13 +22,13 @@ def microseconds(body, rounds):
 
 
 def medians(ways):
-    """Each way has a name, a function that prepares it, its body, and how many times the body runs in a block."""
+    """Returns the median time of each way: a name, a function that prepares it, a body, and the body's runs in a block."""
     times = {name: [] for name, *_ in ways}
     for block in range(BLOCKS + 1):
         for name, ready, body, rounds in ways:
             ready()
             taken = microseconds(body, rounds)
-            # The first block warms up.
+            # The first block is a warm-up and does not count.
             if block:
                 times[name].append(taken)
     return {name: statistics.median(blocks) for name, blocks in times.items()}

@@ -255,7 +255,7 @@ fn has_another_driver_before_its_check() {
     uses_a_gpu();
 }
 
-/// glibc lists other namespaces since version 2.35.
+/// This needs glibc 2.35 or newer, which lists the libraries in other namespaces.
 #[test]
 fn another_driver_is_not_said_to_have_been_loaded_during_the_check() {
     // SAFETY: the result is a static string.

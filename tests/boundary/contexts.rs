@@ -221,7 +221,7 @@ fn leaves_freeing_to_a_reset() {
 
 #[test]
 fn a_texture_left_in_one_of_two_contexts_is_a_finding() {
-    // Both contexts may have the same handle.
+    // The textures of both contexts may have the same handle.
     let checked = run("leaves_a_texture_in_one_of_two_contexts");
     let finding = assert_one_leak(&checked, Kind::Texture, 0);
     assert_ended(finding, "freed only because its context was destroyed");

@@ -71,7 +71,7 @@ fn comes_after_its_plugin() {
     allocate(10).unwrap();
 }
 
-/// The library's calls reach the program's `pthread_create` first.
+/// The library's call of `pthread_create` reaches the wrapper in the program first.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn a_thread_of_a_shared_library_works_for_the_test_that_started_it() {

@@ -74,7 +74,8 @@ pub(super) fn release_primary() {
     unsafe { result::primary_ctx::release(0) }.expect("a retained context");
 }
 
-/// Creates a green context with all of device 0. Also returns the handle that makes it current.
+/// Creates a green context with all multiprocessors of device 0. Also returns the handle that makes
+/// it current.
 pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
     result::init().expect("a driver");
     let processors = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;

@@ -134,7 +134,7 @@ fn memory_freed_after_the_verdict_is_late_and_the_verdict_stays() {
 static LEFT: Mutex<Vec<Pointer>> = Mutex::new(Vec::new());
 
 #[gpu_leak_check]
-#[ignore = "needs one that frees what it leaves"]
+#[ignore = "run by a test that frees what it leaves"]
 #[test]
 fn leaves_one_behind() {
     context();
@@ -175,7 +175,7 @@ fn a_test_killed_in_the_middle_is_aborted_by_name_in_the_next_report() {
     let first = next("does_nothing");
     assert!(first.contains(reported), "{first}");
     let second = next("does_nothing");
-    assert!(!second.contains("aborted"), "once is enough: {second}");
+    assert!(!second.contains("aborted"), "reported twice: {second}");
 }
 
 #[gpu_leak_check]

@@ -66,7 +66,8 @@ fn leaks_by_the_last_of_many_calls() {
     allocate(24).unwrap();
 }
 
-/// The test does not count memory that a nested check has freed.
+/// The outer check does not count memory that a nested check allocated and freed, so it does not
+/// know the whole order.
 #[test]
 fn the_order_is_not_reported_unless_all_of_it_is_known() {
     let checked = run("leaks_beside_a_check_inside");

@@ -392,7 +392,7 @@ fn breaks_as_it_warms_up() {
     }
 }
 
-/// What a body prints, so that its parent can count its runs.
+/// What a body prints in each run, so that the parent process can count the runs.
 const RUNS: &str = "the body runs";
 
 /// Three frees fail after the context broke. They are one finding.

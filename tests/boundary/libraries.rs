@@ -131,7 +131,7 @@ fn loads_another_library_where_cublas_was() {
     assert_eq!(mapped("libcublas"), None, "it is gone");
     let mine = open(mine.to_str().expect("a path"));
     let (its_place, _) = mapped("libmine").expect("it is there");
-    assert_eq!(its_place, place, "where the system had room for it before");
+    assert_eq!(its_place, place, "the copy is loaded where cuBLAS was");
     let leaks = Check::new("another").confirm(false);
     leaks.run(|| uses_another_library(&mine));
 }

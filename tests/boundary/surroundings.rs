@@ -1,9 +1,9 @@
-//! Special conditions in and around a process: children without fork handlers, unloaded libraries,
-//! a profiler's timer, panics that abort, Valgrind.
+//! Special conditions in and around a process: child processes that run no fork handlers, unloaded
+//! libraries, a profiler's timer, panics that abort, and Valgrind.
 
 #![expect(
     unsafe_code,
-    reason = "uses children, libraries and timers of the C library"
+    reason = "starts processes, loads libraries and sets timers with libc"
 )]
 
 use std::ffi::{CStr, c_char};

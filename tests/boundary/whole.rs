@@ -57,8 +57,8 @@ fn a_test_that_creates_the_context_gets_figures_of_its_second_run() {
 #[test]
 #[ignore = "run in a process of its own"]
 fn uses_the_device_and_leaks() {
-    // The context is created inside the test. Its bytes do not belong to the test, and the device
-    // could not be read before.
+    // The first check creates the context. Its bytes do not belong to that check, which could not
+    // read the device before the context existed.
     uses_the_device();
     std::panic::catch_unwind(leaks).expect_err("a leak fails its test");
 }

@@ -1,4 +1,4 @@
-//! Functions with several paths through them.
+//! Functions with several code paths.
 
 /// Packets that are decoded one after another.
 mod decoder {
@@ -156,7 +156,7 @@ mod loader {
     }
 
     impl Engine {
-        /// The first launches fail, because the device is not ready.
+        /// The first two launches fail, because the device is not ready.
         fn launch(&self, _module: CUmodule) -> bool {
             self.attempts >= 2
         }

@@ -1,4 +1,4 @@
-//! Counts: how many resources exist, and how many are released.
+//! Programs that count resources: how many exist, and how many are to be released.
 
 /// Streams among which the work is divided.
 mod streams {

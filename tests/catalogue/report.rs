@@ -14,7 +14,7 @@ const MOST_LOCATIONS: usize = 12;
 
 /// The columns and rows of a usual terminal.
 const SCREEN: (usize, usize) = (80, 24);
-/// Programs with a report that fits on a screen, together with the panic message.
+/// Programs whose report fits on one screen together with the panic message.
 const ON_ONE_SCREEN: &[&str] = &[
     "aside::collections::shapes",
     "aside::flow::record",
@@ -94,7 +94,7 @@ fn run(row: &Row) -> Checked {
     checked::finish(run.env("GPU_LEAK_CHECK_HELD_BY", "600s"))
 }
 
-/// A finding: its kind, the kind of its resources, their number and their bytes.
+/// A finding: its kind, and the kind, number and bytes of its resources.
 type Left = (FindingKind, Kind, u64, u64);
 
 fn left(report: &Report) -> Vec<Left> {
@@ -118,7 +118,7 @@ fn assert_true(finding: &Finding, row: &Row, output: &str) {
         let is_true = frees.any(|at| row.frees.iter().any(|free| is_in(&at, row, free)));
         assert!(is_true, "{}\n{output}", others.freed_at);
     }
-    // Without siblings, the free that a passage shows may be that of a companion.
+    // If the finding has no siblings, a passage may show the free of a companion instead.
     let mut freed = finding
         .passages
         .iter()
@@ -180,7 +180,8 @@ fn named(checked: &Checked, row: &Row) -> Named {
     named
 }
 
-/// Returns the paragraph about a finding on the terminal, which begins after the one at `before`.
+/// Returns the paragraph about a finding in the printed report. The search for it begins at
+/// `before`, which then becomes the text after that paragraph.
 fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a str {
     let rest = match before.is_empty() {
         true => printed,
@@ -193,7 +194,7 @@ fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a s
     block
 }
 
-/// Returns the places that a text names, in order.
+/// Returns the locations in a text, in order.
 fn locations(text: &str) -> Vec<Location> {
     // Reports quote source lines with this mark.
     let reported = text.lines().filter(|line| !line.contains(" | "));
@@ -205,9 +206,9 @@ fn locations(text: &str) -> Vec<Location> {
     all
 }
 
-/// Adds the places in a line such as
-/// `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A place in the file of
-/// the innermost quoted line is named without its file.
+/// Adds the locations in a line such as
+/// `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A location in the
+/// file of the innermost quoted line is printed without that file.
 fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
     // The name of a wrapper may come after the line.
     let mut is_heading = text.starts_with("  -->") || text.starts_with("  :::");

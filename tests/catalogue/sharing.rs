@@ -212,7 +212,7 @@ mod worker {
     }
 }
 
-/// Folders that refer to the folder they are in.
+/// Folders that refer to their parent folder.
 mod folders {
     use std::cell::RefCell;
     use std::rc::{Rc, Weak};

@@ -25,7 +25,7 @@ pub(crate) mod heap {
     }
 }
 
-/// The driver's functions, as programs with raw handles wrap them.
+/// Wrappers for the driver's functions, like those of programs that use raw handles.
 pub(crate) mod cuda {
     #![expect(unsafe_code, reason = "calls the driver")]
 

@@ -25,10 +25,10 @@ pub(crate) enum Named {
     Nowhere,
 }
 
-/// The place in the program that still leads to a leaked resource.
+/// The place in the program that still refers to a leaked resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Held {
-    /// No place: nothing outside the resource itself leads to it.
+    /// No place: nothing outside the resource itself refers to it.
     Nowhere,
     /// A static, or a function on a stack. Its path ends with this text.
     By(&'static str),
@@ -95,7 +95,7 @@ pub(crate) struct Row {
     pub(crate) left: &'static [(FindingKind, Kind, u64, u64)],
     /// The functions that free other resources allocated on the same line.
     pub(crate) frees: &'static [&'static str],
-    /// The place in the program that still leads to the leaked resource.
+    /// The place in the program that still refers to the leaked resource.
     pub(crate) held: Held,
     /// How precisely the current report locates the mistake.
     pub(crate) named: Named,
@@ -131,7 +131,7 @@ impl Row {
         Self { frees, ..self }
     }
 
-    /// Sets the place that still leads to the leaked resource.
+    /// Sets the place that still refers to the leaked resource.
     pub(crate) const fn held_by(self, name: &'static str) -> Self {
         let held = Held::By(name);
         Self { held, ..self }
@@ -260,7 +260,7 @@ fn the_tables_have_every_program_once() {
     }
 }
 
-/// Returns the number of rows with a mistake, and of rows without one.
+/// Returns the number of rows with a mistake, and the number of rows without one.
 fn mistakes(rows: &[Row]) -> (usize, usize) {
     let with = rows.iter().filter(|row| row.shape.is_some()).count();
     (with, rows.len() - with)

@@ -45,7 +45,7 @@ impl Allocator {
         Place::named(names[usize::from(number % 2)])
     }
 
-    /// The number of the place that [`Self::place`] returns. It is always 0 for an allocator with
+    /// The index of the place that [`Self::place`] returns. It is always 0 for an allocator with
     /// one place.
     pub(super) const fn place_number(self, number: u8) -> u8 {
         match self {

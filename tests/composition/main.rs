@@ -5,7 +5,7 @@
 //! number of programs, and `SEED=7` the first seed. A program whose reports differ from the model
 //! is shrunk and printed.
 //!
-//! This is a separate target because its probes affect the whole program, and because nothing else
+//! This is a separate target because its probes affect the whole process, and because nothing else
 //! may run alongside it: each of its processes must know that it runs alone.
 
 mod allocators;

@@ -5,8 +5,8 @@
 //! call site in two runs, one of them the last; and blocks that each of three runs left in one
 //! place of one allocator. A tolerance applies to each run separately. With rounds, only an
 //! increase in every round is a finding. A sum that something else may have changed has no owner,
-//! and a check of it is never clean. Of the runs of a nested check, the sessions around it count
-//! only the first.
+//! and a check that covers such a sum is never clean. The sessions around a nested check count only
+//! its first run.
 
 mod comparison;
 mod further_runs;
@@ -32,7 +32,7 @@ pub(super) fn violations(trace: &Trace) -> Vec<String> {
     all
 }
 
-/// A number of blocks and their bytes.
+/// A number of blocks, and their total size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Amount {
     count: u64,
@@ -136,7 +136,7 @@ struct View<'a> {
     trace: &'a Trace,
     number: usize,
     session: &'a Session,
-    /// The runs that count. If a run after the first panicked, it does not count.
+    /// The runs that count. A run after the first one does not count if it panicked.
     judged: Vec<&'a Run>,
     runs: usize,
     /// Whether a run after the first panicked.
@@ -151,10 +151,10 @@ struct View<'a> {
     allowed: BTreeMap<(Class, u8), Group>,
     /// For each sum, its increase in each run.
     sums: Vec<(Sum, Vec<u64>)>,
-    /// The increase of the pool's reserve in each run, without segments that contain a block.
+    /// The increase in the pool's reserve in each run, without segments that contain a block.
     reserve: Vec<u64>,
     is_ambiguous: bool,
-    /// Whether a thread of a surrounding check changed a sum or a reserve in the meantime.
+    /// Whether a thread of a surrounding check changed a sum or a reserve during a judged run.
     /// Neither check knows the owner of the change, so the outer one judges it.
     is_mixed: bool,
 }
@@ -216,7 +216,7 @@ fn site_of(finding: &Finding) -> Option<u8> {
     functions.into_iter().find_map(sites::of_function)
 }
 
-/// Returns the findings because of which a session failed.
+/// Returns the findings that made a session fail.
 fn findings_of(session: &Session) -> impl Iterator<Item = &Finding> {
     let findings = session.report.iter().flat_map(|report| &report.findings);
     findings.filter(|finding| finding.kind.is_failure())
@@ -543,7 +543,7 @@ impl Expected {
         }
         match group.kept.len() == 1 || group.repeats() {
             true => self.tolerated.contains(layer),
-            // The report says so if a later run freed the memory.
+            // If a later run freed the memory, the report must say so.
             false => self.tolerated_once.contains(layer) && group.left == group.kept,
         }
     }

@@ -44,7 +44,7 @@ impl Settings {
 /// counter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// The counter of the step's executions.
+    /// The index of the counter of the step's executions.
     pub(super) number: usize,
     pub(super) when: When,
     pub(super) action: Action,

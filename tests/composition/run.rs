@@ -119,7 +119,7 @@ pub(super) fn run(program: &Program, directory: &Path) -> Trace {
 }
 
 /// Creates a test with these settings, and keeps it for good. Each program needs its own, because
-/// the harness takes a test that is entered twice for a double registration.
+/// the harness treats a test that is entered twice as a double registration.
 fn case(settings: Settings) -> &'static Case {
     let mut case = Case::new("composition::program", origin!(), body_of_the_test);
     case.options = Options {
@@ -514,7 +514,7 @@ impl Execution {
         trace.blocks.len() - 1
     }
 
-    /// Reports the same address in two places, and frees it in the first place or leaves it.
+    /// Reports the same address in both places, and then frees it in place 0 or does not free it.
     fn alias(&self, context: Context, take: &Take, freed: bool) {
         let Take {
             allocator,

@@ -34,7 +34,7 @@ fn candidates(program: &Program) -> Vec<Program> {
     all
 }
 
-/// Returns each body that results from removing one element of this one.
+/// Returns each body that results from removing one element of `steps`.
 fn bodies(steps: &[Step]) -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for at in 0..steps.len() {

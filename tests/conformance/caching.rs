@@ -162,7 +162,7 @@ fn a_failed_return_is_reported_and_the_segment_stays_reserved() {
     embedded.fail_free(1);
     let error = empty_cache(&device).expect_err("it was asked to fail");
     assert_eq!(error.to_string(), "free: failed as requested");
-    // Large segments are released first, so it is the large one that stays. The small one was
+    // The large segment is released first, so its release failed, and only the small one was
     // released.
     assert_eq!(reserved(&device), 20 * MIB as u64);
     empty_cache(&device).expect("the fault is over");

@@ -1,5 +1,5 @@
-//! Guarantees of every allocator of the workloads with every storage, and the figures and rules of
-//! the caching allocator.
+//! The guarantees that every allocator of the workloads gives with every storage, and the figures
+//! and rules of the caching allocator.
 
 mod caching;
 mod device;

@@ -120,7 +120,7 @@ impl Model {
             .retain(|_, (_, blocks)| blocks.values().any(|(_, used)| *used));
     }
 
-    /// The expected snapshot: address, size and use of each block.
+    /// The expected snapshot: the address and size of each block, and whether it is in use.
     fn blocks(&self) -> Vec<(u64, usize, bool)> {
         let segments = self.segments.iter();
         segments

@@ -10,7 +10,7 @@ use gpu_leak_tests::random::Random;
 
 /// Each thread allocates and drops buffers of all sizes, and sends some to another thread, which
 /// drops them. Each buffer that the host can access is marked, and the mark is checked later: two
-/// owners of one address would see each other's mark.
+/// owners of one address would see each other's marks.
 pub(crate) fn hammer(device: &Device, threads: u8, steps: usize) {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel()).unzip();
     let mut neighbours = senders;

@@ -1,5 +1,5 @@
-//! Resources that libraries create for a test are found and attributed to the line of the test. All
-//! resources that a single call creates are in [`kinds`](crate::kinds).
+//! Resources that libraries create for a test are found and attributed to the line of the test. The
+//! tests in [`kinds`](crate::kinds) cover all resources that a single call creates.
 
 mod planted;
 

@@ -50,8 +50,8 @@ pub(super) fn allocate_async(bytes: usize) -> Pointer {
 fn locate(location: &mut sys::CUmemLocation, device: i32) {
     location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     let number = (&raw mut *location).cast::<i32>();
-    // SAFETY: the device number follows the type. Its name in cudarc depends on the version of
-    // CUDA.
+    // SAFETY: the device's ordinal follows the type. The name of its field in cudarc depends on the
+    // version of CUDA.
     unsafe { number.add(1).write(device) };
 }
 

@@ -48,7 +48,7 @@ fn leaks(checked: &Checked) -> Vec<(Kind, Place, u64)> {
     leaks
 }
 
-/// Returns the values before and after of a device's `driver` row.
+/// Returns the values of a device's `driver` row before and after the test.
 fn allocated(report: &Report, device: usize) -> (u64, u64) {
     let tables = report.devices.iter();
     let mut tables = tables.filter(|table| table.place == Place::cuda(device));

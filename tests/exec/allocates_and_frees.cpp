@@ -1,4 +1,4 @@
-// Allocates memory, launches a kernel in it and frees it, 2,500 times, to show what a checker
+// Allocates memory, launches a kernel that uses it, and frees it, 2,500 times, to show what a checker
 // costs. Prints how many seconds the loop takes.
 #include <chrono>
 #include <cstdio>

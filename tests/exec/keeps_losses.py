@@ -1,5 +1,5 @@
-"""A training loop that keeps its losses as tensors, each with everything that it was computed
-from. The first argument is the duration in seconds. With a second argument, it keeps numbers instead."""
+"""A training loop that keeps its losses as tensors, each with everything from which it was
+computed. The first argument is the duration in seconds. With a second argument, it keeps numbers instead."""
 
 import sys
 import time

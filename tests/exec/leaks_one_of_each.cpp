@@ -22,7 +22,7 @@ int main(int count, char **)
     cudaGraph_t graph;
     cudaMemPool_t pool;
     DONE(cudaMalloc(&memory, 4096));
-    if (count > 1) { // with any argument, frees all that was allocated so far
+    if (count > 1) { // with any argument, frees everything that was allocated so far
         DONE(cudaFree(memory));
         return 0;
     }

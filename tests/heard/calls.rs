@@ -343,8 +343,8 @@ fn nodes(driver: &Driver<'_>) {
         let (allocation, added) = (Cell::new(node(10, 0)), Cell::new(0_u64));
         let (added, parameters) = (at(&added), at(&allocation));
         let address = || allocation.get()[16];
-        // There are no dependencies. The following arguments are their number and, in later
-        // variants, a null pointer.
+        // The node has no dependencies, so the arguments between the graph and the parameters are
+        // 0.
         match add {
             "cuGraphAddMemAllocNode" => {
                 driver.call(add, &[added, graph, 0, 0, parameters + 16]);

@@ -79,8 +79,8 @@ fn variants() -> Vec<(&'static str, i32)> {
     parts.map(variant).collect()
 }
 
-/// Returns the name without its variant suffix, and whether stream 0 stands for the thread's own
-/// stream.
+/// Returns the name without its variant suffix, and whether stream 0 stands for the thread's
+/// default stream.
 fn base(name: &str) -> (&str, bool) {
     let (name, per_thread) = match name.strip_suffix("_ptsz") {
         Some(name) => (name, true),
@@ -156,7 +156,7 @@ impl Driver<'_> {
         assert_eq!(self.difference(KINDS), None, "after {name}");
     }
 
-    /// Returns how the numbers and bytes of these kinds differ in the ledger and in the driver.
+    /// Returns how the numbers and bytes of these kinds differ between the ledger and the driver.
     fn difference(&self, kinds: &[(Kind, &[&str])]) -> Option<String> {
         let records = ledger::live().select(|_| true);
         kinds.iter().find_map(|(kind, names)| {

@@ -1,5 +1,5 @@
-//! If a place in the program still leads to a leak, the report names that place. Otherwise it says
-//! that nothing leads to the leak.
+//! If a place in the program still refers to a leaked resource, the report names that place.
+//! Otherwise it says that nothing holds the resource.
 
 mod planted;
 mod unusual;
@@ -15,12 +15,13 @@ fn run(test: &str) -> Checked {
     run_for("600s", test)
 }
 
-/// Like [`run`], with this much time for the search.
+/// Like [`run`], but with this much time for the search.
 fn run_for(time: &str, test: &str) -> Checked {
     run_with(time, &format!("planted::{test}"), |run| run)
 }
 
-/// Like [`run_for`], for a test of any module here, with further preparation.
+/// Like [`run_for`], but runs a test of any module in this directory, after `prepared` has changed
+/// its settings.
 fn run_with(time: &str, test: &str, prepared: impl FnOnce(Run) -> Run) -> Checked {
     let test = format!("holders::{test}");
     let fake = Fake::new();
@@ -38,7 +39,7 @@ fn leak(checked: &Checked) -> &Finding {
     leak.unwrap_or_else(|| panic!("no leak\n{}", checked.output()))
 }
 
-/// Returns the only place that leads to the leak.
+/// Returns the only holder of the leak.
 fn only(checked: &Checked) -> &Holder {
     match leak(checked).holders.as_deref() {
         Some([one]) => one,
@@ -46,7 +47,7 @@ fn only(checked: &Checked) -> &Holder {
     }
 }
 
-/// Fails unless exactly this static leads to the leak, through this number of blocks.
+/// Fails unless exactly this static holds the leak, through this number of blocks.
 fn assert_static(test: &str, name: &str, blocks: u32) {
     let checked = run(test);
     let Holder {
@@ -363,8 +364,8 @@ fn a_process_with_many_leaks_stops_searching() {
     assert!(child.status.success(), "{}", child.stderr);
 }
 
-/// The heap has two gigabytes, and the search unlimited time. The search ends when it has read its
-/// maximum number of bytes, and makes no claim.
+/// The heap has two gigabytes, and the search has enough time for it. The search ends when it has
+/// read its maximum number of bytes, and the report does not say what holds the leak.
 #[test]
 fn a_large_heap_is_searched_up_to_a_limit() {
     const MIB: u64 = 1 << 20;

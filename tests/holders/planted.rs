@@ -1,4 +1,4 @@
-//! Leaks to which something in the program still leads, and leaks to which nothing does.
+//! Leaks that something in the program still holds, and leaks that nothing holds.
 //!
 //! All are ignored: [`super`] runs them in separate processes.
 

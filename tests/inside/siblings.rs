@@ -80,7 +80,7 @@ fn frees_only_what_failed() {
     }
 }
 
-/// The two arms of the test are swapped, and the report shows both.
+/// The two arms of the `match` are swapped, and the report shows both.
 #[test]
 fn siblings_of_another_caller_are_named_with_that_caller() {
     let checked = run("frees_only_what_failed");

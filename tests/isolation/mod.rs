@@ -16,7 +16,7 @@ use gpu_leak_tests::checked::Checked;
 
 static SOURCE: Source = Source::new("isolation", &[]);
 
-/// An allocator that has no device and that any thread can call.
+/// Allocates from an allocator that has no device and that any thread can call.
 fn take(bytes: u64) -> u64 {
     static ADDRESS: AtomicU64 = AtomicU64::new(1);
     let address = ADDRESS.fetch_add(1, Ordering::Relaxed);

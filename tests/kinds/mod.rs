@@ -206,7 +206,8 @@ fn is_found(name: &str) {
     }
 }
 
-/// Whether more is accounted for than a device uses, although no other process uses it.
+/// Whether the report accounts for more memory than a device uses, although no other process uses
+/// the device.
 fn exceeds_the_device(checked: &Checked) -> bool {
     let whole = checked.report().devices.iter();
     let mut whole = whole.filter_map(|device| device.whole.as_ref());

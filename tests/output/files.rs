@@ -13,7 +13,7 @@ use insta::assert_snapshot;
 
 use super::sample::{self, MIB, leak, report, with};
 
-/// A report in which every field has a value.
+/// A report with a value in most of its optional fields.
 fn full() -> Report {
     let finding = Finding {
         pool: Some(PoolName::Default),

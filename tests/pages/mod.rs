@@ -29,7 +29,7 @@ fn find_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
         if kind.is_dir() && name != ".git" && name != "target" && name != "node_modules" {
             find_pages(&path, pages);
         } else if kind.is_file() && path.extension().is_some_and(|end| end == "md") {
-            // A link to a page is not another page.
+            // Symbolic links are skipped, because they point to a page that is found anyway.
             pages.push(path);
         }
     }

@@ -1,6 +1,6 @@
 //! The pages of the published crates. crates.io resolves a relative link against the crate's own
-//! directory, wherever the page is in the repository. It leaves a `srcset` unchanged. Neither leads
-//! anywhere there, so links must be absolute.
+//! directory, wherever the page is in the repository. It leaves a `srcset` unchanged. On
+//! crates.io, neither has a target, so links must be absolute.
 
 use std::env;
 use std::fs;

@@ -32,7 +32,7 @@ fn main() -> Result<ExitCode, String> {
             let what = std::env::args().nth(2);
             let mut all = remains::ALL.iter();
             let known = all.find(|(name, _)| what.as_deref() == Some(name));
-            known.ok_or("there is no kind of remains with this name")?.1();
+            known.ok_or("there is no leftover with this name")?.1();
         }
         Some("code") => return Ok(ExitCode::from(7)),
         Some("panic") => panic!("the program's own panic"),

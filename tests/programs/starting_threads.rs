@@ -60,8 +60,9 @@ impl Probe for Silent {
 
 gpu_leak_check::probe!(&Silent);
 
-/// The current round, and in [`MOVED`] the last round in which the thread changed the sum.
+/// The current round.
 static BEGINS: AtomicUsize = AtomicUsize::new(0);
+/// The last round in which the thread without a scope changed the sum.
 static MOVED: AtomicUsize = AtomicUsize::new(0);
 
 fn wait_for(round: usize, reached: &AtomicUsize) {

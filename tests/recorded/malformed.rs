@@ -1,5 +1,5 @@
-//! Files that are not recordings, and damaged recordings. Reading one gives at most a single
-//! error, which names the file and the line, and never a panic.
+//! Files that are not recordings, and damaged recordings. Reading one causes at most a single
+//! error, which names the file and the line, but never a panic.
 
 use std::fs;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn a_recording_with_any_other_value_is_judged_or_refused() {
         let mut places = Vec::new();
         leaves(&lines[number], String::new(), &mut places);
         for (index, place) in places.iter().enumerate() {
-            // Try a few replacements for each value. The only requirement is that nothing panics.
+            // Tries a few replacements for each value. The only requirement is that nothing panics.
             let other = &strange[(number + index) % strange.len()];
             let mut changed = lines.clone();
             *changed[number].pointer_mut(place).expect("a value") = other.clone();

@@ -15,7 +15,7 @@ use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 
-/// Runs the body with this path in the module, in a separate process.
+/// Runs the test `body` of this module in a separate process.
 fn run(module: &str, body: &str) -> Checked {
     let (_, module) = module.split_once("::").expect("a crate and its module");
     checked::run(&format!("{module}::{body}"))

@@ -27,14 +27,14 @@ pub(super) fn take(bytes: u64) -> u64 {
     take_on(Place::named("reporting:0"), bytes)
 }
 
-/// Like [`take`], in this place.
+/// Like [`take`], but allocates in the given place.
 pub(super) fn take_on(place: Place, bytes: u64) -> u64 {
     let address = fresh(bytes);
     report_at(place, address, bytes);
     address
 }
 
-/// Like [`take_on`], at this address.
+/// Like [`take_on`], but allocates at the given address.
 pub(super) fn report_at(place: Place, address: u64, bytes: u64) {
     REPORTING.allocated(place, address, bytes);
 }
@@ -59,7 +59,7 @@ impl Drop for Block {
     }
 }
 
-/// An allocator whose sum only a probe knows.
+/// An allocator whose total size only a probe reports.
 pub(super) struct Sum {
     name: &'static str,
     place: &'static str,
@@ -260,7 +260,7 @@ impl Probe for Cache {
     }
 }
 
-/// An allocator that reports every block by the requested size, and rounds the sizes up.
+/// An allocator that reports every block with its requested size, but rounds the sizes up.
 pub(super) static ROUNDING: Sum = Sum::new("rounding", "rounding:0", true);
 gpu_leak_check::probe!(&ROUNDING);
 static ROUNDED: Source = Source::new("rounding", OWN_SOURCES);

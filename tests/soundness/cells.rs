@@ -1,10 +1,10 @@
-//! The verdict, with its reason, for each combination of checks and each kind of remains.
+//! The verdict, with its reason, for each combination of checks and each kind of leftover.
 //!
-//! Every check tolerates 10 B. All remains are larger, except those that should be tolerated.
+//! Every check tolerates 10 B. All leftovers are larger, except those that should be tolerated.
 
 /// The expected result of one test.
 pub(super) struct Cell {
-    /// The kind of remains that the body leaves.
+    /// The kind of leftover that the body leaves.
     pub(super) remains: &'static str,
     /// The verdict of the nested check, if there is one.
     pub(super) inner: Option<&'static str>,

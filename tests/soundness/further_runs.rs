@@ -147,7 +147,7 @@ fn holds_more_than_its_budget_with_what_its_block_returned() {
     let returned = Check::new("load").run(|| Block::new(80));
     drop(Block::new(80));
     drop(returned);
-    // What was returned no longer counts.
+    // The blocks above have been freed, so they no longer count.
     drop(Block::new(100));
 }
 

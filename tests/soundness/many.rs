@@ -43,8 +43,8 @@ fn leaks_on_thousands_of_paths() {
     }
 }
 
-/// An earlier algorithm, whose time was cubic in the number of call sites, would have taken most of
-/// an hour for these.
+/// An algorithm whose running time is cubic in the number of call sites would take most of an hour
+/// for these.
 #[test]
 fn thousands_of_call_sites_are_distinguished() {
     let test = "leaks_on_thousands_of_paths";
@@ -77,7 +77,7 @@ fn has_thousands_of_scopes_open() {
     }
 }
 
-/// In an earlier version, the 4,097th scope waited forever.
+/// With a limit of 4,096 open scopes, the next one would wait forever.
 #[test]
 fn thousands_of_scopes_are_open_at_once() {
     let test = "has_thousands_of_scopes_open";

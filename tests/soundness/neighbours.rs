@@ -1,5 +1,5 @@
 //! Tests that run alongside checked and unchecked tests. None fails because of what another did. A
-//! sum that another test may have changed has no owner and is not clean.
+//! sum that another test may have changed has no owner, so a check of it is not clean.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -338,7 +338,8 @@ mod sum_after_an_unchecked_one {
     }
 }
 
-/// As `shared` advises, the test gets its own process. Running one test at a time may not suffice.
+/// The test gets its own process, as the remedy for `shared` advises, because running one test at a
+/// time may not suffice.
 #[test]
 fn a_sum_that_rose_beside_a_thread_of_an_earlier_test_is_judged_if_the_test_runs_alone() {
     let beside = run_suite("neighbours::sum_after_an_unchecked_one", 1);

@@ -1,5 +1,5 @@
-//! The kinds of remains that a body can leave. There is one function for each kind, which each run
-//! calls once.
+//! The kinds of leftovers of a body. There is one function for each kind, which each run calls
+//! once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
@@ -92,7 +92,7 @@ pub(super) fn failed_free() {
     driver::rejected_free(pointer);
 }
 
-/// Every kind of remains, with its name.
+/// Every kind of leftover, with its name.
 pub(super) const ALL: [(&str, fn()); 11] = [
     ("allowed", allowed),
     ("by_turns", by_turns),

@@ -1,4 +1,4 @@
-//! Remains that repeat are leaks, in whichever runs they appear. What a run leaves counts even if
+//! What several runs leave is a leak, whichever runs they are. What a run leaves counts even if
 //! other runs leave something else.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -264,7 +264,7 @@ fn a_leak_of_a_body_that_cannot_run_twice_is_inconclusive() {
         !panic.contains(&whose) && after.contains(&whose),
         "{output}"
     );
-    // The report still contains the remains.
+    // The report still contains what the first run left.
     assert!(output.contains("1.00 MiB"), "{output}");
 }
 
@@ -315,8 +315,8 @@ fn at_one_line(bytes: u64) -> u64 {
     take(bytes)
 }
 
-/// Leaks at one line in each run. The second run also frees what the first has left at that line.
-/// What later runs leave at another line does not replace it.
+/// Leaks at one line in each run. The second run also frees another block, which the first run left
+/// at that line. Later runs leave blocks at a different line, which do not replace that block.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]

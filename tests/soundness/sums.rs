@@ -147,7 +147,7 @@ fn calls_a_check_that_loses_a_rounded_block() {
     Check::new("loses").run(|| take_rounded(10));
 }
 
-/// Two checked tests at the same time. One of them leaks while the other one has a block.
+/// Two checked tests run at the same time. One of them leaks while the other one has a block.
 mod rounded_beside_each_other {
     use std::sync::Barrier;
 

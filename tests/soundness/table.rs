@@ -1,4 +1,5 @@
-//! All combinations of checks with all kinds of remains. The expected verdicts are in the table in
+//! All combinations of checks with all kinds of leftovers. The expected verdicts are in the table
+//! in
 //! [`super::cells`]. Each combination has a process, which runs the combination's tests one after
 //! another.
 
@@ -68,7 +69,7 @@ fn beside_a_neighbour(_: &str, body: Body) {
     NEIGHBOUR.ask();
 }
 
-/// Defines a module with a test for each kind of remains. A nested check is named after that kind.
+/// Defines a module with a test for each kind of leftover. A nested check is named after that kind.
 macro_rules! composition {
     ($module:ident: $compose:ident $(checked($($option:tt)*))? $(with $beside:item $after:item)?) => {
         mod $module {
@@ -128,7 +129,7 @@ composition!(beside_an_unchecked_test: beside_a_neighbour checked() with
 enum Outermost {
     /// The outermost check is that of the test.
     Test,
-    /// The test is unchecked, and a block or scope in it is named after the kind of remains.
+    /// The test is unchecked, and a block or scope in it is named after the kind of leftover.
     Inside,
     /// The test is unchecked, and contains a block that surrounds another block.
     Around,
@@ -216,7 +217,7 @@ fn assert_as_in_the_table(module: &str, outermost: Outermost, cells: &[Cell]) {
     let mut wrong = Vec::new();
     for (remains, _) in remains::ALL {
         let cell = cells.iter().find(|cell| cell.remains == remains);
-        let cell = cell.expect("a cell for each kind of remains");
+        let cell = cell.expect("a cell for each kind of leftover");
         let expected = [cell.inner.unwrap_or("none"), cell.verdict];
         let found = verdicts(&checked, module, cell, outermost);
         let fails = is_failure(cell.verdict) || inner_fails && is_failure(expected[0]);

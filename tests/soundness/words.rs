@@ -258,7 +258,7 @@ fn loses_blocks_on_two_threads_while_a_third_one_runs() {
     loader.join().expect("no panic");
 }
 
-/// The operating system truncates the name of a test's own thread.
+/// A test's own thread must be recognised although the operating system truncates its name.
 #[test]
 fn only_a_thread_other_than_the_test_s_own_is_named_as_one_of_a_pool() {
     let test = "loses_blocks_on_two_threads_while_a_third_one_runs";

@@ -34,7 +34,7 @@ pub(crate) fn context() -> sys::CUcontext {
     context_of(0)
 }
 
-/// Like [`context`], for another device.
+/// Like [`context`], but for the device with the given ordinal.
 pub(crate) fn context_of(device: i32) -> sys::CUcontext {
     result::init().expect("a driver");
     // SAFETY: the out pointer is valid, and the device exists.

@@ -33,7 +33,7 @@ fn node_params(kind: u32) -> [u64; 32] {
 /// The parameters of an allocation on the first device.
 fn allocation(size: u64) -> [u64; 32] {
     let mut words = node_params(ALLOCATE);
-    // These fields mean pinned memory without handles, on a device given by its number.
+    // These fields mean pinned memory without handles, on a device given by its ordinal.
     (words[2], words[3], words[15]) = (1, 1, size);
     words
 }

@@ -126,7 +126,7 @@ fn each_device_has_memory_of_its_own() {
             .alloc_zeros::<u8>(1)
             .expect("memory");
         assert_eq!(free(&contexts[0]), before[0]);
-        // A pool allocates 32 MiB for one byte.
+        // A pool allocates a block of 32 MiB, even for one byte.
         assert_eq!(before[1] - free(&contexts[1]), 32 << 20);
         drop((held, contexts));
         assert_nothing_lives(control);

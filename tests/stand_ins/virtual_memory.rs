@@ -25,7 +25,7 @@ fn memory_on(device: i32) -> Memory {
         let mut props: sys::CUmemAllocationProp = zeroed();
         props.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         props.requestedHandleTypes = DESCRIPTOR;
-        // The location: a device, and its number. The names of these fields depend on the CUDA
+        // The location: a device, and its ordinal. The names of these fields depend on the CUDA
         // version of the bindings.
         (&raw mut props.location)
             .cast::<[i32; 2]>()

@@ -62,8 +62,8 @@ const KERNELS: House = House {
     prefixes: ["crate::", "crate::"],
 };
 
-/// Returns the floor of each module of `house`. A line of the table that begins with a number begins
-/// the floor with that number; the ground floor is 1.
+/// Returns the floor of each module of `house`. A line of the table that begins with a number
+/// begins the floor with that number; the ground floor is 1.
 fn floors(house: &House) -> BTreeMap<String, usize> {
     let page = read(house.page);
     let tables = page.split("```text\n").skip(1);
@@ -162,7 +162,7 @@ fn named(code: &str, prefix: &str) -> Vec<String> {
         text.trim_start().chars().take_while(is_of_name).collect()
     };
     let mut names = Vec::new();
-    // Macros name the surface for their expansions, which is not an import.
+    // A macro names the surface as `$crate` for its expansions, which is not an import.
     let code = code.replace("$crate::", "");
     for after in code.split(prefix).skip(1) {
         match after.strip_prefix('{') {
@@ -292,7 +292,8 @@ fn circles(directory: &Path) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn no_files_of_a_directory_import_each_other() {
-    // The path of `root` itself has a part that no path of a product has.
+    // Resolves the `..` in the path of the root, because the directory before it is `tests`, by
+    // which `is_product` excludes files.
     let root = fs::canonicalize(root()).expect("the root");
     let packages = ["harness", "kernels", "macros", "cli", "probes"];
     let files = packages

@@ -111,7 +111,7 @@ async fn works_on_tokio(test: u64) {
     }
 }
 
-/// Returns the number of blocks and of bytes that this test leaves in one run.
+/// Returns the number of blocks that this test leaves in one run, and their bytes.
 fn planted(seed: u64, test: u64) -> (u64, u64) {
     let steps = (0..WORKERS).flat_map(|worker| plan(seed, test, worker));
     let stays = steps.filter(|(_, stays)| *stays);

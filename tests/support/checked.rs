@@ -42,7 +42,8 @@ impl Checked {
     ///
     /// # Panics
     ///
-    /// Panics otherwise. The message contains the output of the process.
+    /// Panics if the test failed or a check was not clean. The message contains the output of the
+    /// process.
     pub fn assert_clean(&self) {
         assert!(self.child.status.success(), "{}", self.output());
         for report in &self.reports {

@@ -6,7 +6,8 @@ use std::process::{Command, ExitStatus, Output};
 
 use crate::gpu;
 
-/// The prefixes of variables that would make the outcome of a child depend on where its parent runs.
+/// The prefixes of variables that would make the outcome of a child depend on where its parent
+/// runs.
 const AMBIENT: [&str; 6] = [
     "CI",
     "GPU_LEAK_CHECK",
@@ -89,7 +90,7 @@ impl Run {
     ///
     /// # Panics
     ///
-    /// See [`Self::of`].
+    /// Panics under the same conditions as [`Self::of`].
     #[must_use]
     pub fn of_all(module: &str, threads: u32) -> Self {
         Self::with(

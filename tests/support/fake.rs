@@ -36,8 +36,8 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// Prepares a machine with one device and a driver that reports CUDA 13.0. The driver also exports
-    /// functions of later releases, so that their wrappers are tested.
+    /// Prepares a machine with one device and a driver that reports CUDA 13.0. The driver also
+    /// exports functions of later releases, so that their wrappers are tested.
     ///
     /// # Panics
     ///
@@ -87,8 +87,8 @@ impl Fake {
         self
     }
 
-    /// Adds a fault that is active from the start, in the syntax of the driver's `fault` module, such
-    /// as `fail:cuMemFree_v2=1@3`.
+    /// Adds a fault that is active from the start, in the syntax of the driver's `fault` module,
+    /// such as `fail:cuMemFree_v2=1@3`.
     #[must_use]
     pub fn fault(mut self, word: &str) -> Self {
         self.faults.push(word.to_owned());
@@ -211,8 +211,8 @@ impl Control {
         *unsafe { self.library.get::<F>(name.as_bytes()) }.expect("a function of the stand-in")
     }
 
-    /// Returns how many objects of a kind are live, and their bytes. The driver's `control` module
-    /// defines the names of kinds.
+    /// Returns how many objects of a kind are live, and their size in bytes. The driver's `control`
+    /// module defines the names of kinds.
     #[must_use]
     pub fn live(&self, kind: &str) -> (u64, u64) {
         let kind = text(kind);

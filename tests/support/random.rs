@@ -41,27 +41,28 @@ impl Random {
     }
 }
 
-/// The variables that select a program and, in a child process, its steps.
+/// The variable that selects a program.
 const PROGRAM: &str = "RANDOM_PROGRAM";
+/// The variable that tells a child process which steps to run.
 const CHOSEN: &str = "RANDOM_PROGRAM_STEPS";
 
-/// Programs of random steps, each of which a test runs in a process of its own.
+/// Programs that consist of random steps. A test runs each program in a process of its own.
 #[derive(Debug)]
 pub struct Programs<'a> {
     /// The number of programs if `RANDOM_PROGRAMS` is not set.
     pub count: u64,
-    /// The number of steps of each.
+    /// The number of steps in each program.
     pub steps: u64,
-    /// The test, as `cargo test` needs it after `-p`.
+    /// The package and the test, as they follow `-p` in a `cargo test` command.
     pub test: &'a str,
 }
 
 impl Programs<'_> {
-    /// In a child process, returns the number of its program, and the steps to run.
+    /// In a child process, returns the number of the program and the steps to run.
     ///
     /// # Panics
     ///
-    /// Panics if a variable has no number.
+    /// Panics if the process has steps but no valid program number.
     #[must_use]
     pub fn chosen() -> Option<(u64, Vec<u64>)> {
         let steps = var(CHOSEN).ok()?;
@@ -69,8 +70,8 @@ impl Programs<'_> {
         Some((number(PROGRAM).expect("it is set"), steps.collect()))
     }
 
-    /// Runs the programs. `calls` runs steps of a program and returns its calls if it fails. A
-    /// program that fails runs again with fewer and fewer steps.
+    /// Runs the programs. `calls` runs the given steps of a program and returns the calls if the
+    /// program fails. A program that fails runs again with fewer and fewer steps.
     ///
     /// # Panics
     ///
@@ -94,8 +95,8 @@ impl Programs<'_> {
         assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     }
 
-    /// Runs a program. If it fails, leaves out steps as long as it still fails, and returns its
-    /// calls.
+    /// Runs a program. If it fails, leaves out steps as long as it still fails, and returns the
+    /// calls of the shortest version.
     fn shortest_failure(
         &self,
         calls: impl Fn(u64, &[u64]) -> Option<String>,
@@ -140,7 +141,7 @@ pub fn run(child: Run, number: u64, steps: &[u64]) -> (bool, Vec<String>) {
     (child.status.success(), calls.map(str::to_owned).collect())
 }
 
-/// Like [`run`]. Returns the calls if the child fails.
+/// Like [`run`], but returns the calls only if the child fails.
 #[must_use]
 pub fn calls_of_failure(child: Run, number: u64, steps: &[u64]) -> Option<String> {
     let (succeeds, calls) = run(child, number, steps);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Wraps rustc and makes it compile the files here as tests, because only then is there a body.
+# Wraps rustc and makes it compile the files here as tests, because only then do tests have a body.
 case "$*" in
 *"--crate-name trybuild"*) exec "$@" --test ;;
 *) exec "$@" ;;

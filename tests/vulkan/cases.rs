@@ -14,7 +14,7 @@ use gpu_leak_vulkan_tests::{Gpu, gpu, is_present};
 
 use super::{WORKS, found_with, is_clean};
 
-/// An expected finding: kind, count, bytes and line.
+/// An expected finding: its kind, count, bytes and line.
 type Expected = (Kind, u64, u64, Code);
 
 /// A file, and the beginning of a line in it.
@@ -378,8 +378,8 @@ fn exits_with_a_command_buffer() {
     runs_a_module_and_exits(Program::AsReported);
 }
 
-/// As above, but the instance is destroyed, as in the report. The command buffer is not a separate
-/// finding, because the end of its pool would have freed it.
+/// As above, but the instance is destroyed too, as in the report. The command buffer is not a
+/// separate finding, because the end of its pool would have freed it.
 #[test]
 fn iree_10505_a_device_at_the_end_of_its_instance() {
     if is_present() && gpu().is_nvidias() {

@@ -1,4 +1,4 @@
-//! The places that still lead to a leak. The driver's own memory must not be one of them.
+//! The holders of leaks. The driver's own memory must not be reported as one of them.
 
 use std::sync::OnceLock;
 
@@ -24,8 +24,8 @@ fn forgets_beside_a_queue() {
     let _ = gpu_leak_vulkan_tests::device(&gpu().instance, gpu().physical);
 }
 
-/// A device, its physical device and its queues lead to the memory of the driver and the loader,
-/// which know every object.
+/// A device, its physical device and its queues point to memory of the driver and the loader, which
+/// know every object.
 #[test]
 fn objects_that_only_the_driver_knows_are_held_by_nothing() {
     let variables = [("GPU_LEAK_CHECK_HELD_BY", "600s")];

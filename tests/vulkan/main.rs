@@ -35,7 +35,7 @@ fn found(test: &str, expected: &[(Kind, u64, u64)]) -> Option<Checked> {
     found_with(test, expected, &[])
 }
 
-/// Like [`found`], with environment variables.
+/// Like [`found`], but sets environment variables.
 #[track_caller]
 fn found_with(
     test: &str,

@@ -510,7 +510,8 @@ fn is_quiet_when_destroyed(name: &str) {
 }
 
 /// Types of objects that lavapipe cannot create. Their rows in the harness's table have the same
-/// form as all others, and `scripts/check-watched-vulkan` compares them with Vulkan's registry.
+/// form as all others, and `scripts/check-watched-vulkan` compares them with the Vulkan
+/// registry.
 const NOT_HERE: &[Kind] = &[
     Kind::SamplerConversion,
     Kind::Shader,

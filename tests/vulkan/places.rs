@@ -1,4 +1,4 @@
-//! The numbers of devices.
+//! The numbers by which reports identify devices.
 
 use ash::Entry;
 use gpu_leak_check::ledger::{self, Kind, Place};
@@ -30,7 +30,8 @@ fn child_that_lists_groups_first() {
     }
 }
 
-/// Mesa's layer, which selects a device, changes the order of the devices and not that of the groups.
+/// Mesa's layer for selecting a device changes the order of the devices, but not that of the
+/// groups.
 #[test]
 fn a_device_of_a_group_has_its_number_in_the_list_of_devices() {
     if is_present() {

@@ -1,5 +1,5 @@
-//! The messages of Khronos's validation layer about the leaks in [`objects`], and when it prints
-//! them.
+//! The messages of the Khronos validation layer about the leaks in [`objects`], and when the layer
+//! prints them.
 //!
 //! The layer prints to standard output unless the program has a messenger, so no messenger is among
 //! the leaks.
@@ -71,8 +71,8 @@ fn layer_version() -> Option<u32> {
     version
 }
 
-/// Returns the leaks that the layer named in its output: the type, the handle, and the call during
-/// which it named the leak.
+/// Returns the leaks in the layer's output: for each, the object's type, its handle, and the call
+/// during which the layer reported it.
 fn named(output: &str) -> Vec<(&str, &str, &'static str)> {
     let parts = output.split_inclusive(LEAKED);
     let objects = parts.filter_map(|text| text.strip_suffix(LEAKED));

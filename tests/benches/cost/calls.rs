@@ -48,7 +48,7 @@ impl Device {
         let (mut module, mut kernel) = (ptr::null_mut(), ptr::null_mut());
         let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: every pointer is to a local variable of the type that the call fills or reads,
-        // and every text ends with a zero byte.
+        // and every string ends with a zero byte.
         unsafe {
             check(sys::cuInit(0));
             check(sys::cuDriverGetVersion(&raw mut version));
@@ -110,8 +110,8 @@ impl Device {
         check(unsafe { sys::cuCtxSetCurrent(self.context) });
     }
 
-    /// Like [`Self::pool_pair`], but on the thread's own stream. Runs `before_call` before each
-    /// call.
+    /// Like [`Self::pool_pair`], but on the default stream of the calling thread. Runs
+    /// `before_call` before each call.
     pub(crate) fn pair_of_thread(&self, before_call: impl Fn()) {
         /// `CU_STREAM_PER_THREAD`
         const PER_THREAD: usize = 2;

@@ -15,12 +15,12 @@ type Enable = unsafe extern "C" fn(u32, *mut c_void, u32, u32) -> u32;
 
 /// `CUPTI_CB_DOMAIN_DRIVER_API`
 const DRIVER_API: u32 = 1;
-/// `cuMemAlloc_v2`, `cuMemFree_v2`, `cuMemAllocAsync`, `cuMemFreeAsync` in both variants,
-/// `cuEventCreate` and `cuEventDestroy_v2`, with their numbers in `cupti_driver_cbid.h`.
+/// The callback IDs in `cupti_driver_cbid.h` of `cuMemAlloc_v2`, `cuMemFree_v2`, both variants of
+/// `cuMemAllocAsync` and `cuMemFreeAsync`, `cuEventCreate` and `cuEventDestroy_v2`.
 const MEASURED: [u32; 8] = [243, 245, 598, 599, 600, 601, 118, 325];
 
-/// The possible paths of CUPTI: that in the variable `CUPTI`, and then names for the loader to
-/// find.
+/// The paths at which CUPTI may be: the value of the variable `CUPTI`, and then the file names for
+/// which the loader searches.
 fn candidates() -> impl Iterator<Item = String> {
     let names = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
     env::var("CUPTI")
@@ -45,7 +45,7 @@ pub(crate) fn subscribe() -> Result<(), String> {
 fn subscribe_through(path: &str) -> Result<(), String> {
     // SAFETY: CUPTI's constructors may run at any time.
     let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
-    // The library calls back until the process ends.
+    // CUPTI calls the callback until the process ends.
     let library: &'static Library = Box::leak(Box::new(library));
     let missing = |error: libloading::Error| error.to_string();
     // SAFETY: `cupti_callbacks.h` declares these signatures.
@@ -64,13 +64,13 @@ fn subscribe_through(path: &str) -> Result<(), String> {
     // user data.
     let code = unsafe { subscribe(&raw mut subscriber, callback, ptr::null_mut()) };
     if code != 0 {
-        return Err(format!("cuptiSubscribe gives {code}"));
+        return Err(format!("cuptiSubscribe returned {code}"));
     }
     for id in MEASURED {
-        // SAFETY: the handle is that of the new subscription, and CUPTI checks the numbers.
+        // SAFETY: the handle is that of the new subscription, and CUPTI checks the IDs.
         let code = unsafe { enable(1, subscriber, DRIVER_API, id) };
         if code != 0 {
-            return Err(format!("cuptiEnableCallback gives {code} for {id}"));
+            return Err(format!("cuptiEnableCallback returned {code} for {id}"));
         }
     }
     Ok(())

@@ -37,9 +37,9 @@ const WARM_UP: usize = 4;
 const PAIRS: u64 = 2000;
 /// The number of scopes in a block.
 const SCOPES: u64 = 50;
-/// How many records are live in addition to the scopes. Each number is measured separately.
+/// The numbers of other live records with which a scope is measured.
 const RECORDS: [u64; 5] = [0, 1_000, 10_000, 100_000, 1_000_000];
-/// How many findings a report has. Each number is measured separately.
+/// The numbers of findings with which a report is measured.
 const FINDINGS: [u64; 3] = [1, 10, 100];
 /// The number of processes that measure their first report. Each of them must create a context.
 const FIRST_REPORTS: usize = 30;

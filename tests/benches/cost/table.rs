@@ -16,11 +16,11 @@ pub(crate) struct Results {
     pub(crate) device: String,
     /// The number of frames of the longest stack.
     pub(crate) frames: String,
-    /// Nanoseconds per pair of an allocation from the pool and its free.
+    /// Nanoseconds per pair of calls that allocate from the pool and free.
     pub(crate) pool: Samples,
     /// Nanoseconds per pair of calls that create and destroy an event.
     pub(crate) event: Samples,
-    /// Like `pool`, on sixteen threads at once.
+    /// Like `pool`, but on sixteen threads at once.
     pub(crate) of_threads: Samples,
     /// Like `of_threads`, but without a tool: first without a pause, then with a pause before each
     /// call.
@@ -29,8 +29,8 @@ pub(crate) struct Results {
     pub(crate) first_check: Samples,
     /// Milliseconds of the program's loop, in long-running processes.
     pub(crate) program: Samples,
-    /// Milliseconds of separate processes that run the program. The last variant is that under
-    /// compute-sanitizer, if it is installed.
+    /// Milliseconds of separate processes that run the program. The last variant runs it under
+    /// compute-sanitizer, if that is installed.
     pub(crate) program_alone: Samples,
     /// Milliseconds of the program's loop in these separate processes.
     pub(crate) process: Samples,

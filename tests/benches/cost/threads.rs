@@ -1,5 +1,5 @@
 //! Contention between threads in the ledger, with a simulated source that needs no GPU. On a
-//! machine with fewer cores than threads, the figures are those of the scheduler instead.
+//! machine with fewer cores than threads, the figures show the cost of the scheduler instead.
 
 use std::sync::Barrier;
 use std::thread;
@@ -11,7 +11,7 @@ use gpu_leak_check::ledger::event::ThreadNumber;
 use crate::pair::{SITE, ledger, pair};
 use crate::samples::Samples;
 
-/// The number of threads that allocate at once.
+/// The numbers of threads for which contention is measured.
 pub(crate) const THREADS: [u32; 5] = [1, 2, 4, 8, 16];
 /// The number of pairs that each thread makes in a block. A block takes some milliseconds.
 const PAIRS: u32 = 50_000;

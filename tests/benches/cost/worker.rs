@@ -76,7 +76,7 @@ impl Worker {
         self.answers.read_line(&mut answer).map_err(ended)?;
         if answer.is_empty() {
             return Err(format!(
-                "the worker `{}` gave up at `{order}`",
+                "the worker `{}` ended instead of answering `{order}`",
                 self.variant.name()
             ));
         }
@@ -169,8 +169,8 @@ fn obey(variant: Variant, device: &Device, order: Order) -> Result<String, Strin
             start.elapsed().as_nanos().to_string()
         }
         Order::Scopes(count) => {
-            // The budget excludes readings of the device, because they take the driver's time and
-            // not the harness's.
+            // The budget excludes readings of the device, because the driver spends that time, not
+            // the harness.
             __bench::without_device_readings();
             let start = Instant::now();
             for _ in 0..count {

@@ -8,7 +8,7 @@ use super::super::trace::Kind;
 use super::{Amount, Class, Expected, View, is_of, layer_of_sum, site_of};
 
 impl View<'_> {
-    /// Fails unless the session failed its caller as expected.
+    /// Adds an error unless the session had the expected effect on its caller.
     pub(super) fn check_outcome(
         &self,
         expected: &Expected,
@@ -85,7 +85,7 @@ impl View<'_> {
         }
     }
 
-    /// Fails unless the report contains everything that was left.
+    /// Adds an error unless the report contains everything that was left.
     pub(super) fn check_left(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
         if self.rounds <= 1 {
             for ((class, site), group) in &self.groups {
@@ -139,8 +139,8 @@ impl View<'_> {
         }
     }
 
-    /// Fails if the report contains something that was not left, or if figures are not exact
-    /// although call sites are distinguished.
+    /// Adds an error if the report contains something that was not left, or if figures are not
+    /// exact although call sites are distinguished.
     pub(super) fn check_findings(&self, report: &Report, wrong: &mut Vec<String>) {
         if self.judged[0].panicked || self.body_failed() {
             // The report may also contain findings of the nested check that ended this one.

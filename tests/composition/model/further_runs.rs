@@ -1,5 +1,5 @@
-//! What only the further runs of nested checks leave, which does not count against the sessions
-//! around them: a program runs a body once.
+//! What only the further runs of nested checks leave. It does not count against the sessions around
+//! them, because without the check, the body would run only once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,8 +73,8 @@ impl View<'_> {
     }
 }
 
-/// Returns the end of the first run of a check and that of its last run, if it has run again to
-/// confirm something.
+/// Returns when the first run of a check ended and when its last run ended, if the body ran again
+/// to confirm something.
 fn further_runs(trace: &Trace, session: &Session) -> Option<(Tick, Tick)> {
     let [first, .., last] = session.runs[..] else {
         return None;

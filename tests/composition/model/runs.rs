@@ -7,7 +7,7 @@ use super::{
 };
 
 impl View<'_> {
-    /// Fails unless the session made as many runs as were necessary.
+    /// Adds an error unless the session made as many runs as were necessary.
     pub(super) fn check_runs(&self, wrong: &mut Vec<String>) {
         let runs = self.runs;
         let mut fail = |what: &str| wrong.push(format!("{runs} runs: {what}"));

@@ -10,14 +10,15 @@
 //! - the number of graphs in programs with captures. During a capture, the stand-in already has the
 //!   graph and the ledger does not, and the end of an abandoned graph cannot be observed;
 //! - the number of contexts, because primary contexts have no record;
-//! - the bytes of arrays and of imported memory, which the stand-in counts in another way.
+//! - the bytes of arrays and of imported memory, which the stand-in counts differently.
 //!
-//! If there is a GPU, programs that make only calls which a real driver defines also run on it. Its
-//! driver accepts the same calls as the stand-in, and the ledger contains the same.
+//! If there is a GPU, programs that make only calls which a real driver defines also run on it. The
+//! GPU's driver must accept the same calls as the stand-in, and after each step, the ledger must
+//! contain as many resources and bytes of each kind.
 //!
-//! `steps` says what the programs do not do. `RANDOM_PROGRAMS=1000` runs more programs, and
-//! `RANDOM_PROGRAM=17` only the one with this number. A program that fails runs again with fewer
-//! and fewer steps, and the test prints the calls of the shortest one that still fails.
+//! The module `steps` says what the programs do not do. `RANDOM_PROGRAMS=1000` runs more programs,
+//! and `RANDOM_PROGRAM=17` only the one with this number. A program that fails runs again with
+//! fewer and fewer steps, and the test prints the calls of the shortest one that still fails.
 
 #![expect(clippy::print_stderr, reason = "the parent reads a program's calls")]
 
@@ -70,8 +71,8 @@ fn assert_none(difference: Option<String>, after: u64) {
     }
 }
 
-/// Returns a resource on another device than the ledger says. Only resources that are newer than
-/// `newest` are compared.
+/// Describes a resource that is on another device than the ledger says, if there is one. Only
+/// resources that are newer than `newest` are compared.
 fn misplaced(driver: &Driver<'_>, newest: &mut u64) -> Option<String> {
     let new = ledger::live().select(|record| record.sequence > *newest);
     *newest = new.iter().map(|it| it.sequence).fold(*newest, u64::max);
@@ -160,8 +161,8 @@ fn after_programs_on_several_threads_the_ledger_has_what_the_driver_has() {
     programs.assert_pass(|number, steps| calls_of_failure(fake.run(THREADS_TEST), number, steps));
 }
 
-/// Runs steps that make only defined calls, on the driver of this process. Prints each call with its
-/// result and, after each step, the numbers and bytes of what the ledger contains.
+/// Runs steps that make only defined calls, on the driver of this process. Prints each call with
+/// its result and, after each step, the number and bytes of the ledger's resources of each kind.
 fn trace(number: u64, steps: &[u64]) {
     // SAFETY: the driver may be loaded, and it is not closed.
     let driver = driver_at(unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) });
@@ -182,7 +183,8 @@ fn trace(number: u64, steps: &[u64]) {
     }
 }
 
-/// Returns a call without its arguments, what it created, and the code of an error.
+/// Returns the name of a printed call and whether the call succeeded, or the line unchanged if it
+/// is not a call. Arguments, results and error codes are left out, because they may differ.
 fn outcome(call: &str) -> String {
     match call.split_once(['[', ']']) {
         Some((name, rest)) => format!("{name}: {}", rest.contains("] = 0")),

@@ -1,7 +1,7 @@
 //! The steps of random programs. A program does not
 //!
-//! - use a graph, or a context that is not a primary one, after destroying it. Its handle may belong
-//!   to a child graph or to the context of a green one, of which the program does not know;
+//! - use a graph, or a context that is not a primary one, after destroying it. Its handle may
+//!   belong to a child graph or to the context of a green one, of which the program does not know;
 //! - use a graph while a stream is captured into it;
 //! - add free nodes to a graph that was instantiated before, which an H200 refused with
 //!   `CUDA_ERROR_INVALID_VALUE`;
@@ -24,7 +24,7 @@ enum Argument {
     Makes(&'static str),
     /// An object of this class, which may have been destroyed. 0 if there was none so far.
     Any(&'static str),
-    /// The same, if the program does not use the object any more after a call that succeeds.
+    /// Like [`Self::Any`], but the program no longer uses the object after a call that succeeds.
     Ends(&'static str),
     /// A stream, or the default stream.
     Stream,
@@ -156,8 +156,8 @@ const TABLE: &[(usize, Step)] = &[
     (2, Call("cuStreamEndCapture", &[Any("capturing"), Makes("graph")])),
 ];
 
-/// The calls that are left out if the driver may be a real one. It does not check their arguments, or
-/// refuses them for reasons that the stand-in does not know.
+/// The calls that are left out if the driver may be a real one. A real driver does not check their
+/// arguments, or refuses them for reasons that the stand-in does not know.
 const UNDEFINED: &[&str] = &[
     "cuTexObjectCreate",
     "cuMipmappedArrayCreate",
@@ -185,14 +185,14 @@ pub(super) struct Program<'a> {
     is_defined: bool,
     /// Whether other programs use the devices at the same time.
     pub(super) shares_process: bool,
-    /// Memory that it can register.
+    /// Memory that the program can register.
     own: Box<Pages>,
     /// Whether the step needs an object of a class of which there is none.
     lacks: bool,
     random: Random,
     /// The handles and addresses of each class, with the newest last.
     known: BTreeMap<&'static str, Vec<u64>>,
-    /// How often the program holds the primary context of each device.
+    /// The number of times that the program retains the primary context of each device.
     retained: [u32; 2],
     /// The contexts to which green contexts were converted.
     converted: BTreeMap<u64, u64>,
@@ -224,7 +224,7 @@ impl<'a> Program<'a> {
         self.call("cuCtxSetCurrent", &[primary.expect("a context")]);
     }
 
-    /// Does a step that these random numbers determine.
+    /// Runs a step that these random numbers select.
     pub(super) fn step(&mut self, random: Random) {
         (self.random, self.lacks) = (random, false);
         if self.is_defined {
@@ -250,7 +250,8 @@ impl<'a> Program<'a> {
         self.random.one_of(values)
     }
 
-    /// Returns something of this class. It is probably one of the newest, which may be live.
+    /// Returns an object of this class, probably one of the newest, because those may still be
+    /// live.
     fn any(&mut self, class: &'static str) -> u64 {
         let known = self.known.get(class).map_or(&[][..], Vec::as_slice);
         let newest = known.len().saturating_sub(6);
@@ -300,7 +301,8 @@ impl<'a> Program<'a> {
         let frees = name.starts_with("cuMemFree") || name == "cuMemRelease";
         if self.is_defined && succeeded && frees {
             // The two drivers reuse addresses at different times. An H200 frees linear memory of
-            // `cuMemFreeAsync` only at the next synchronisation, and accepts other frees until then.
+            // `cuMemFreeAsync` only at the next synchronisation, and accepts other frees until
+            // then.
             self.forget("pointer", freed);
             self.forget("host", freed);
             self.forget("physical", freed);
@@ -391,19 +393,19 @@ fn destroy_green(program: &mut Program<'_>) {
     let green = program.any("green");
     if program.call("cuGreenCtxDestroy", &[green]) {
         if program.is_defined {
-            // Its streams stay, and cannot be used.
+            // The streams of the green context stay, but cannot be used.
             program.known.remove("stream");
             program.known.remove("capturing");
         }
         let context = program.converted.remove(&green);
         program.forget("context", context.unwrap_or(0));
-        // It may have been current.
+        // The destroyed context may have been current.
         program.choose("cuCtxSetCurrent", &[Any("primary")]);
     }
 }
 
-/// Makes the context of a stream current, which may be that of a green context. The ledger
-/// recognises it if it knows the primary context of the device.
+/// Makes the context of a stream current. It may be the context of a green context, which the
+/// ledger recognises if it knows the primary context of the device.
 fn enter_context_of_stream(program: &mut Program<'_>) {
     let (stream, context) = (program.any("stream"), Cell::new(0_u64));
     for device in [0, 1] {
@@ -418,7 +420,8 @@ fn enter_context_of_stream(program: &mut Program<'_>) {
     }
 }
 
-/// Maps memory within a range; a real driver reserves more than the program has asked for.
+/// Maps memory. The mapping lies within the range that the program has requested, because a real
+/// driver reserves a larger range.
 fn map(program: &mut Program<'_>) {
     let (range, physical) = (program.any("range"), program.any("physical"));
     let (page, size) = program.one_of(SPANS);
@@ -446,7 +449,8 @@ fn share_pool(program: &mut Program<'_>) {
         program.make("pointer", "cuMemPoolImportPointer", &[pool, at(&shared)]);
     }
     if program.is_defined {
-        // An H200 does not destroy an imported pool that has pointers, and does not import it twice.
+        // An H200 does not destroy an imported pool that has pointers, and does not import it
+        // twice.
         program.forget("pool", exported);
         program.forget("pool", imported.unwrap_or(0));
     }
@@ -491,7 +495,7 @@ fn add_free(program: &mut Program<'_>) {
         let added = Cell::new(0_u64);
         let arguments = [at(&added), graph, 0, 0, pointer];
         if !program.call("cuGraphAddMemFreeNode", &arguments) && program.is_defined {
-            // A graph cannot be cloned after this failed (observed on an H200).
+            // After this call has failed, the graph cannot be cloned (observed on an H200).
             program.forget("graph", graph);
         }
     }

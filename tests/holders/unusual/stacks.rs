@@ -76,8 +76,8 @@ fn kept_in_a_register() {
     is_ready.recv().unwrap();
 }
 
-/// A driver's functions have no unwind information, so the owner of the words on the stack of one of
-/// its threads cannot be determined. They may lead to the driver's tables, which contain every
+/// A driver's functions have no unwind information, so the owner of the words on the stack of one
+/// of its threads cannot be determined. They may point to the driver's tables, which contain every
 /// address.
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -186,8 +186,8 @@ fn run_on(stack: *mut c_void, bytes: usize) {
     }
 }
 
-/// Such a stack looks like the driver's own tables, because both contain return addresses into the
-/// driver.
+/// A stack in the heap looks like the driver's own tables, because both contain return addresses
+/// into the driver.
 #[test]
 fn nothing_is_reported_for_a_stack_in_the_heap() {
     assert_nothing_is_reported(&run("stacks::kept_on_a_stack_in_the_heap"));

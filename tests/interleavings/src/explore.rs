@@ -21,16 +21,16 @@ const DEPTH: usize = 3;
 ///
 /// # Panics
 ///
-/// Panics if the scenario panics in any of them, or its threads deadlock.
+/// Panics if the scenario panics in any interleaving, or if its threads deadlock.
 pub fn many_orders(scenario: fn()) {
     drawn(MANY, scenario);
 }
 
-/// Like [`many_orders`], for a scenario with a ledger.
+/// Like [`many_orders`], but runs fewer interleavings, for a scenario that creates a ledger.
 ///
 /// # Panics
 ///
-/// See [`many_orders`].
+/// Panics under the same conditions as [`many_orders`].
 pub fn some_orders(scenario: fn()) {
     drawn(FEW, scenario);
 }
@@ -45,7 +45,7 @@ fn drawn(orders: usize, scenario: fn()) {
 ///
 /// # Panics
 ///
-/// See [`many_orders`].
+/// Panics under the same conditions as [`many_orders`].
 pub fn every_order(scenario: fn()) {
     run(DfsScheduler::new(None, false), scenario);
 }

@@ -1,7 +1,7 @@
 //! A replacement for the harness's `sync`, with types that the checker interleaves.
 //!
-//! Types that the checker lacks are those of `std`, and their operations are single steps: that of
-//! a `OnceLock`, for example. Only the order of steps is explored, not the weaker visibility that
+//! Types that the checker lacks, such as `OnceLock`, are those of `std`, and each of their
+//! operations is a single step. Only the order of steps is explored, not the weaker visibility that
 //! processors allow (`Relaxed`).
 
 pub(crate) use std::sync::OnceLock;

@@ -176,7 +176,8 @@ pub(crate) fn destroy_external_semaphore(semaphore: sys::CUexternalSemaphore) {
     done(unsafe { sys::cuDestroyExternalSemaphore(semaphore) });
 }
 
-/// Returns why not: a real driver imports only semaphores of another API, such as Vulkan.
+/// Returns why no semaphore can be imported here: a real driver imports only semaphores of another
+/// API, such as Vulkan.
 pub(crate) fn no_semaphore() -> Option<String> {
     refusal("cuImportExternalSemaphore of nobody's semaphore", || {
         destroy_external_semaphore(external_semaphore());
@@ -235,7 +236,7 @@ fn shared_import() -> sys::CUmemoryPool {
     ptr::with_exposed_provenance_mut(pool)
 }
 
-/// Returns the data of one of two allocations that can be imported. Both are created once and kept.
+/// Returns the exported data of one of two allocations. Both are created once and kept.
 fn exported_pointer() -> sys::CUmemPoolPtrExportData {
     static DATA: OnceLock<[[u8; 64]; 2]> = OnceLock::new();
     let data = DATA.get_or_init(|| {

@@ -3,9 +3,9 @@
 //! The line that a report must name ends with `// leak: ROW`, by which the tests find its number.
 //!
 //! `sys` has the functions of the toolkit that is installed where the tests are built. A function
-//! that older toolkits lack must be looked up by name, with [`driver_function`]. A row that a GPU or
-//! its driver may refuse gets `unless(…)` in the table, with a function that returns the reason,
-//! such as one that calls [`refusal`].
+//! that older toolkits lack must be looked up by name, with [`driver_function`]. A row that a GPU
+//! or its driver may refuse gets `unless(…)` in the table, with a function that returns the reason,
+//! for example by calling [`refusal`].
 
 #![expect(
     unsafe_code,

@@ -1,4 +1,4 @@
-//! Random changes of an input: of its bytes, its lines and its JSON values.
+//! Random changes to an input: to its bytes, its lines and its JSON values.
 
 use std::ops::Range;
 
@@ -123,7 +123,7 @@ fn line_at(input: &[u8], at: usize) -> Range<usize> {
     start..length.map_or(input.len(), |length| start + length + 1)
 }
 
-/// Returns the lines of both, each in their order.
+/// Returns the lines of both inputs. The lines of each input keep their order.
 fn interleaved(one: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let (mut one, mut other) = (lines(one).into_iter(), lines(other).into_iter());
     let mut all = Vec::new();
@@ -139,8 +139,8 @@ fn interleaved(one: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Returns the range of the next name of a JSON field after `at`, with a comma before it, and the
-/// range of its value.
+/// Returns the range of the name of the next JSON field after `at`, including a comma before the
+/// name, and the range of the field's value.
 fn value_at(input: &[u8], at: usize) -> Option<(Range<usize>, Range<usize>)> {
     let colon = at + input[at..].windows(2).position(|pair| pair == b"\":")? + 1;
     let quote = input[..colon - 1].iter().rposition(|byte| *byte == b'"')?;

@@ -22,19 +22,20 @@ const LONGEST: usize = 1 << 16;
 ///
 /// # Panics
 ///
-/// Panics if there are no seeds, or `target` panics. The message contains the input.
+/// Panics if there are no seeds, or if `target` panics. In the latter case, the message contains
+/// the input.
 pub fn each(name: &str, count: usize, mut target: impl FnMut(&[u8])) {
-    /// The largest number of changes of a seed.
+    /// The maximum number of changes to a seed.
     const CHANGES: usize = 4;
     each_of(name, &seeds(name), count, CHANGES, |_, input| target(input));
 }
 
-/// Like [`each`], for other seeds, each of which is changed at most `changes` times. `target` also
-/// gets the seed from which an input was made.
+/// Like [`each`], but uses the given `seeds`, and changes each of them at most `changes` times.
+/// `target` also receives the seed from which an input was made.
 ///
 /// # Panics
 ///
-/// Panics like [`each`].
+/// Panics under the same conditions as [`each`].
 pub fn each_of(
     name: &str,
     seeds: &[Vec<u8>],
@@ -80,7 +81,7 @@ fn attempt(target: impl FnOnce(), input: &[u8]) {
 ///
 /// # Panics
 ///
-/// Panics if they cannot be read.
+/// Panics if the seeds cannot be read.
 #[must_use]
 pub fn seeds(name: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");

@@ -43,11 +43,11 @@ struct Functions {
     device_of: unsafe extern "C" fn(*const c_void, *mut u32) -> u32,
 }
 
-/// The CUPTI of this process, and the function that records what it reports.
+/// The CUPTI library of this process, and the function that records what CUPTI reports.
 struct Listener {
     functions: Functions,
     take: fn(Fact),
-    /// The live resources that the driver may return again instead of creating others.
+    /// The live resources that the driver may return again instead of creating new ones.
     there: Mutex<BTreeSet<u64>>,
 }
 
@@ -129,7 +129,7 @@ fn functions() -> Result<Functions, String> {
     }
 }
 
-/// The callback for CUPTI.
+/// The callback that CUPTI calls.
 ///
 /// # Safety
 ///
@@ -338,7 +338,7 @@ impl Call<'_> {
                 Place::Unsaid => Where::Unsaid,
                 Place::Device(at) => Where::Device(self.value(at)),
                 // `allocType`, `handleTypes`, and the location: a type, of which 1 is a device,
-                // and a number.
+                // and an ordinal.
                 Place::Properties(at) => match self.pointed::<[u32; 4]>(at) {
                     Some([_, _, 1, device]) => Where::Device(device),
                     _ => Where::Unsaid,

@@ -1,7 +1,7 @@
 //! The layout of CUPTI's parameter block for each watched call.
 //!
-//! This table was written from CUPTI's own headers, and not from the harness's table. The call
-//! numbers are those of `cupti_driver_cbid.h`. A parameter is given by its offset in bytes in its
+//! This table was written from CUPTI's own headers, and not from the harness's table. The call IDs
+//! are those of `cupti_driver_cbid.h`. A parameter is given by its offset in bytes in its
 //! block, as laid out in `generated_cuda_meta.h`. Both headers are in the toolkit's
 //! `extras/CUPTI/include`, and in the packages `nvidia-cuda-cupti` and `nvidia-cuda-cupti-cu12` for
 //! Python.
@@ -35,7 +35,7 @@ pub(crate) enum Size {
 pub(crate) enum Place {
     Context,
     Host,
-    /// The place is a device, given by its number.
+    /// The place is a device, given by its ordinal.
     Device(usize),
     /// The place is in the properties of memory or of a pool.
     Properties(usize),
@@ -339,7 +339,7 @@ mod tests {
         "cuGetProcAddress_v2",
     ];
 
-    /// Calls whose numbers are not yet taken from CUPTI's headers. Until then, the oracle reports
+    /// Calls whose IDs have not been taken from CUPTI's headers yet. Until then, the oracle reports
     /// that only the harness intercepts them.
     const NO_ROW_YET: &[&str] = &[];
 

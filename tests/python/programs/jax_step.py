@@ -22,7 +22,7 @@ except ImportError as why:
     print(f"needs JAX: {why}")
     sys.exit(77)
 if jax.default_backend() != "gpu":
-    print(f"JAX has no GPU here, but {jax.default_backend()}")
+    print(f"JAX has no GPU here; it uses {jax.default_backend()}")
     sys.exit(77)
 
 MIB = 1 << 20

@@ -1,4 +1,4 @@
-//! Callbacks with which the driver allocates memory of the host. They can fail.
+//! Callbacks by which the driver allocates host memory. They can fail.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -13,11 +13,11 @@ unsafe extern "C" {
 }
 
 thread_local! {
-    /// How many allocations of this thread still succeed.
+    /// The number of further allocations on this thread that succeed.
     static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Runs `work`, in which only this many allocations of this thread succeed.
+/// Runs `work`, during which only this many allocations on this thread succeed.
 pub(super) fn with_allocations<T>(count: usize, work: impl FnOnce() -> T) -> T {
     LEFT.set(count);
     let result = work();

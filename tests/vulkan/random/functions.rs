@@ -1,4 +1,4 @@
-//! The same functions, looked up in different ways.
+//! The functions of Vulkan, looked up in different ways.
 
 use std::ffi::{CStr, c_void};
 use std::mem;
@@ -6,7 +6,7 @@ use std::mem;
 use ash::vk;
 use libloading::Library;
 
-/// The names in extensions of functions that are now part of Vulkan's core.
+/// Functions of core Vulkan, each with the name that it has in an extension.
 const ALIASES: &[(&CStr, &CStr)] = &[
     (
         c"vkEnumeratePhysicalDeviceGroups",
@@ -27,7 +27,7 @@ const ALIASES: &[(&CStr, &CStr)] = &[
     (c"vkDestroyPrivateDataSlot", c"vkDestroyPrivateDataSlotEXT"),
 ];
 
-/// The extensions with these names.
+/// The extensions that the programs use, including those that declare the names above.
 pub(super) const INSTANCE_EXTENSIONS: &[&CStr] = &[
     ash::khr::device_group_creation::NAME,
     ash::ext::debug_utils::NAME,
@@ -66,7 +66,7 @@ impl Loader {
         }
     }
 
-    /// Returns a function that the loader exports; null if it does not.
+    /// Returns a function that the loader exports, or null if there is none with this name.
     pub(super) fn exported(&self, name: &CStr) -> *const c_void {
         // SAFETY: the type of the symbol is not used.
         unsafe {
@@ -82,7 +82,7 @@ impl Loader {
         unsafe { mem::transmute(self.entry.get_instance_proc_addr(instance, name.as_ptr())) }
     }
 
-    /// Returns the functions of an instance, by way.
+    /// Returns the functions of an instance, once for each way to look them up.
     pub(super) fn instance(&self, instance: vk::Instance) -> [ash::Instance; 3] {
         // SAFETY: the functions with these names have these types.
         unsafe {
@@ -94,7 +94,7 @@ impl Loader {
         }
     }
 
-    /// Returns the functions of a device of an instance, by way.
+    /// Returns the functions of a device of an instance, once for each way to look them up.
     pub(super) fn device(&self, instance: &ash::Instance, device: vk::Device) -> [ash::Device; 4] {
         let of_device = |name: &CStr| {
             // SAFETY: the device is live.

@@ -11,7 +11,7 @@ use crate::objects::page;
 
 type External = vk::ExternalMemoryHandleTypeFlags;
 
-/// All memory that is bound has the same type, the first one.
+/// The index of the memory type that all bound memory has.
 const TYPE: u32 = 0;
 
 fn allocate(
@@ -81,7 +81,7 @@ pub(super) fn import_descriptor(program: &mut RandomProgram<'_>) {
     );
     match made {
         Some(made) => program.get(made).shared_by = External::OPAQUE_FD,
-        // SAFETY: an import that fails does not take the descriptor.
+        // SAFETY: an import that fails does not take ownership of the descriptor.
         None => drop(unsafe { OwnedFd::from_raw_fd(exported) }),
     }
 }

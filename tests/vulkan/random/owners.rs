@@ -61,7 +61,7 @@ fn list_groups(instance: &ash::Instance) {
     }
 }
 
-/// Lists the physical devices of an instance, or how many there are, or their groups.
+/// Requests the physical devices of an instance, their number, or their groups.
 pub(super) fn list_devices(program: &mut RandomProgram<'_>) {
     let Some(instance) = program.any(Kind::Instance) else {
         return;
@@ -136,8 +136,8 @@ pub(super) fn close_device(program: &mut RandomProgram<'_>) {
     }
 }
 
-/// Destroys a device or an instance whose objects are live. Vulkan does not allow this, but programs
-/// do it. The validation layer would report it, and crash later.
+/// Destroys a device or an instance whose objects are live. Vulkan does not allow this, but
+/// programs do it. The validation layer would report it, and crash later.
 pub(super) fn abandon(program: &mut RandomProgram<'_>) {
     if std::env::var_os("VK_INSTANCE_LAYERS").is_some() {
         return;

@@ -15,22 +15,23 @@ use super::functions::Loader;
 /// A live object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Object {
-    /// Its number, which is never used again.
+    /// The object's ID, which is never reused.
     pub(super) id: u64,
     pub(super) kind: Kind,
     pub(super) handle: u64,
-    /// The device or instance to which it belongs. An instance belongs to itself.
+    /// The device or instance to which the object belongs. An instance belongs to itself.
     pub(super) of: u64,
     pub(super) bytes: u64,
-    /// The pool that it is from, or the memory that is bound to it.
+    /// The pool that handed out the object, or the memory that is bound to it.
     pub(super) within: u64,
-    /// The buffer or image of which it is a view.
+    /// The buffer or image of which the object is a view.
     pub(super) view_of: u64,
-    /// The handles through which memory is imported or exported, or a buffer or image may use it.
+    /// For memory, the type of the handle by which it is exported or imported. For a buffer or
+    /// image, the handle types that memory bound to it may have.
     pub(super) shared_by: vk::ExternalMemoryHandleTypeFlags,
-    /// The number of a device's physical device.
+    /// For a device, the index of its physical device among those that the instance lists.
     pub(super) number: usize,
-    /// Whether it was created with callbacks for memory.
+    /// Whether the object was created with callbacks for memory.
     pub(super) has_allocator: bool,
     pub(super) note: Note,
 }
@@ -52,7 +53,7 @@ impl Object {
         }
     }
 
-    /// Whether it ends with its pool.
+    /// Whether the object ends with its pool.
     pub(super) const fn is_of_pool(&self) -> bool {
         matches!(self.kind, Kind::DescriptorSet | Kind::CommandBuffer)
     }
@@ -139,7 +140,7 @@ impl<'a> RandomProgram<'a> {
         found.expect("it is live")
     }
 
-    /// Returns the functions of a device, looked up in one of the ways.
+    /// Returns the functions of a device, looked up in a randomly chosen way.
     pub(super) fn functions(&mut self, device: u64) -> ash::Device {
         self.random
             .one_of(&self.devices[&device].each_ref())
@@ -151,15 +152,15 @@ impl<'a> RandomProgram<'a> {
         self.random.one_of(&functions.each_ref()).clone()
     }
 
-    /// Calls `make`, which creates an object, with callbacks for memory that may fail. Returns whether
-    /// there were any.
+    /// Calls `make`, which creates an object, in some cases with callbacks for memory that may
+    /// fail. Returns the result, and whether there were callbacks.
     pub(super) fn with_allocator<T>(
         &mut self,
         kind: Kind,
         make: impl FnOnce(Allocator<'_>) -> T,
     ) -> (T, bool) {
         let count = match self.random.below(4) {
-            // Lavapipe 22.3 crashes if there is no memory for a layout of a pipeline.
+            // lavapipe (Mesa 22.3) crashes if it gets no memory for a pipeline layout.
             0 if kind != Kind::PipelineLayout => self.random.below(5),
             0 | 1 => usize::MAX,
             _ => return (make(None), false),
@@ -183,7 +184,7 @@ impl<'a> RandomProgram<'a> {
         Some(self.keep(object, has_allocator))
     }
 
-    /// Adds an object, and returns its number.
+    /// Adds an object, and returns its ID.
     pub(super) fn keep(&mut self, object: Object, has_allocator: bool) -> u64 {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let id = LAST.fetch_add(1, Ordering::Relaxed) + 1;

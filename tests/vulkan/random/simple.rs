@@ -6,7 +6,7 @@ use gpu_leak_check::ledger::Kind;
 use super::program::{Allocator, Object, RandomProgram};
 use crate::objects::SHADERS;
 
-/// The kinds of which an object can be created without another one.
+/// The kinds whose objects can be created without any other object.
 pub(super) const SIMPLE: [Kind; 13] = [
     Kind::Sampler,
     Kind::Fence,
@@ -39,7 +39,7 @@ fn create_of(program: &mut RandomProgram<'_>, kind: Kind, device: u64) {
     });
 }
 
-/// Returns an object of this kind and this device. Creates it if there is none; this may fail.
+/// Returns an object of this kind and this device. If there is none, tries to create one.
 pub(super) fn needed(program: &mut RandomProgram<'_>, kind: Kind, device: u64) -> Option<Object> {
     if program.any_of(device, kind).is_none() {
         create_of(program, kind, device);

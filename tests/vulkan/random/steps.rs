@@ -1,5 +1,5 @@
-//! The steps of random programs. Except in `owners::abandon`, all calls are valid. A step that needs
-//! an object of a kind of which there is none does nothing.
+//! The steps of random programs. Except in `owners::abandon`, all calls are valid. A step does
+//! nothing if it needs an object of a kind of which there is none.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_tests::random::Random;
@@ -49,7 +49,7 @@ const STEPS: &[(usize, Step)] = &[
 ];
 
 impl RandomProgram<'_> {
-    /// Does a step that these random numbers determine.
+    /// Runs a step that these random numbers select.
     pub(super) fn step(&mut self, random: Random) {
         self.random = random;
         let steps = STEPS.iter();

@@ -206,7 +206,7 @@ pub fn run(test: &str) -> Option<Checked> {
     is_present().then(|| checked::finish(Run::of(test)))
 }
 
-/// Like [`run`], with environment variables.
+/// Like [`run`], but sets environment variables.
 #[must_use]
 pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Option<Checked> {
     is_present().then(|| {
@@ -217,8 +217,8 @@ pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Option<Checked> {
     })
 }
 
-/// If lavapipe is installed, lets a child process see it twice. The loader takes two paths of one
-/// manifest for two drivers.
+/// If lavapipe is installed, makes a child process see two lavapipe devices. The loader treats two
+/// paths to one manifest as two drivers.
 #[must_use]
 pub fn with_two_devices(child: Run) -> Run {
     let name = format!("lvp_icd.{}.json", std::env::consts::ARCH);

@@ -10,7 +10,7 @@ use std::sync::Once;
 
 /// `CUBLAS_STATUS_ALLOC_FAILED`.
 const ALLOC_FAILED: c_int = 3;
-/// The bytes that a handle allocates at once on an H200.
+/// The number of bytes that the creation of a handle allocates on an H200.
 const WORKSPACE: usize = 64 << 20;
 
 /// Returns a driver function of this process as a function pointer of type `F`.
@@ -29,7 +29,7 @@ unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// Loads the library's code once, as the real library loads the kernels that it needs first.
+/// Loads the library's code once, like the real library, which loads the kernels that it needs.
 fn load_code() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Alignment and minimum size of a piece, as for `cuMemAlloc`.
 pub(crate) const ALIGNMENT: u64 = 512;
-/// The lowest of the addresses with 32 bits that are tried. A program without relocation is below.
+/// The lowest 32-bit address that is tried. A program that cannot be relocated lies below it.
 const LOWEST: u64 = 1 << 28;
 
 #[derive(Debug)]

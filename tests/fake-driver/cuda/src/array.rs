@@ -130,7 +130,7 @@ impl Descriptor3d {
         }
     }
 
-    /// The bytes of an array with these levels.
+    /// The bytes of an array with this number of levels.
     fn size(&self, levels: u32) -> Result<u64, Error> {
         let full: u64 = (0..levels)
             .map(|level| self.level_size(level))

@@ -70,8 +70,8 @@ impl Driver {
             .expect("the caller found this capture")
     }
 
-    /// Rejects calls that could affect the work of another stream. During a capture in a strict
-    /// mode, such calls are forbidden and invalidate the capture.
+    /// Rejects a call that could affect the work of another stream if a capture forbids such calls
+    /// in its mode. The call also invalidates that capture.
     pub(crate) fn forbid_in_capture(&mut self) -> Result<(), Error> {
         let (mode, thread) = (MODE.get(), dispatch::thread_number());
         let minds = |capture: &Capture| {
@@ -82,7 +82,7 @@ impl Driver {
         self.forbid(minds)
     }
 
-    /// Rejects the synchronisation of a whole context while any of its streams captures.
+    /// Rejects the synchronisation of a whole context while any of its streams is capturing.
     pub(crate) fn forbid_in_capture_of(&mut self, context: Handle) -> Result<(), Error> {
         let captures: BTreeSet<Handle> = self
             .streams
@@ -94,7 +94,7 @@ impl Driver {
         self.forbid(|capture| captures.contains(&capture.origin))
     }
 
-    /// Rejects the synchronisation of a stream while it captures.
+    /// Rejects the synchronisation of a stream that is capturing.
     pub(crate) fn forbid_on_capturing(&mut self, stream: Handle) -> Result<(), Error> {
         let origin = self
             .capture_of(stream)
@@ -122,7 +122,8 @@ impl Driver {
         let Some((capture, from)) =
             other.filter(|(capture, _)| self.captures.contains_key(capture))
         else {
-            // A capture cannot wait for work outside it. There is none before the first record.
+            // A captured stream must not wait for work outside the capture. An event that was never
+            // recorded stands for no work.
             return if own.is_some() && event.recorded.is_some() {
                 Err(Error::STREAM_CAPTURE_ISOLATION)
             } else {
@@ -148,7 +149,7 @@ impl Driver {
     }
 }
 
-/// The graph that `stream` records into, if it captures.
+/// The graph that `stream` records into, if it is capturing.
 fn graph_of(stream: Handle) -> Result<Option<Handle>, Error> {
     let driver = driver()?;
     driver.context_of_stream(stream)?;
@@ -165,7 +166,7 @@ fn graph_of(stream: Handle) -> Result<Option<Handle>, Error> {
     }
 }
 
-/// Records an operation instead of running it. Returns false if the stream does not capture.
+/// Records an operation instead of running it. Returns false if the stream is not capturing.
 pub(crate) fn add(stream: Handle, node: Node) -> Result<bool, Error> {
     let Some(graph) = graph_of(stream)? else {
         return Ok(false);
@@ -174,8 +175,8 @@ pub(crate) fn add(stream: Handle, node: Node) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Turns an allocation in a capturing stream into a node of its graph, at the place of `pool` if the
-/// call names one. Its address is assigned now.
+/// Turns an allocation in a capturing stream into a node of its graph, on the device of `pool` if
+/// the call specifies a pool. The address is assigned immediately.
 pub(crate) fn allocate(
     stream: Handle,
     size: u64,
@@ -195,8 +196,8 @@ pub(crate) fn allocate(
     crate::graph::add_allocation(graph, device, size).map(|(_, address)| Some(address))
 }
 
-/// Turns a free in a capturing stream into a node of its graph. Only graph memory can be freed
-/// there.
+/// Turns a free in a capturing stream into a node of its graph. Only graph memory can be freed in a
+/// capture.
 pub(crate) fn free(stream: Handle, address: u64) -> Result<bool, Error> {
     let Some(graph) = graph_of(stream)? else {
         return Ok(false);
@@ -278,7 +279,7 @@ fn end(stream: Handle, graph_out: Out<Handle>) -> Result<(), Error> {
         graph_out.offer(0);
         return Err(error);
     }
-    // The driver accepts null, and keeps the graph.
+    // The driver accepts a null pointer, and keeps the graph.
     graph_out.offer(capture.graph);
     Ok(())
 }

@@ -133,8 +133,9 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
     crate::context::poison(context, Error::ILLEGAL_ADDRESS).map_or_else(|error| error.0, |()| 0)
 }
 
-/// Returns how many objects of a kind are live, and writes their bytes. The name of a kind is that
-/// of an arm of [`live_of`], of a [`Class`] or of a [`Kind`]. Any other name ends the process.
+/// Returns how many objects of a kind are live, and writes their size in bytes. The name of a kind
+/// is that of an arm of [`live_of`], of a [`Class`] or of a [`Kind`]. Any other name ends the
+/// process.
 ///
 /// # Safety
 ///

@@ -52,8 +52,8 @@ impl Driver {
         }))
     }
 
-    /// Records that an executable graph, which had the allocations `own`, has these operations. A
-    /// graph with memory nodes can have only one executable graph at a time.
+    /// Records that an executable graph holds the memory that `operations` allocate. So far, it
+    /// held `own`. A graph with memory nodes can have only one executable graph at a time.
     fn hold_memory(&mut self, operations: &[Node], own: &[(u64, usize)]) -> Result<(), Error> {
         let allocations = allocations(operations);
         let is_free = |it: &(u64, usize)| {

@@ -1,9 +1,9 @@
-//! Green contexts. A green context is part of a device with its own handle, and retains the
-//! primary context.
+//! Green contexts. A green context stands for a part of a device. It has its own handle, and
+//! retains the primary context.
 //!
-//! Resources that are created while a green context is current belong to the primary context. A
-//! green context creates or destroys a context only if it creates or destroys the primary one,
-//! which is reported.
+//! Resources that are created while a green context is current belong to the primary context. When
+//! a green context is created or destroyed, the primary context may be created or destroyed with
+//! it, which is reported. No other context is created or destroyed.
 
 use crate::context;
 use crate::dispatch::{In, Out, api};
@@ -25,9 +25,9 @@ pub(crate) struct Green {
 const DEFAULT_STREAM: u32 = 1;
 /// `CU_DEV_RESOURCE_TYPE_SM`.
 const MULTIPROCESSORS: u32 = 1;
-/// The number of multiprocessors of an H200, and the minimum size of a part, which is also its
-/// granularity.
+/// The number of multiprocessors of an H200.
 const COUNT: u32 = 132;
+/// The minimum size of a part, which is also the granularity.
 const LEAST: u32 = 8;
 
 /// `CUdevResource`: 144 bytes.
@@ -72,7 +72,7 @@ impl Driver {
         self.greens.iter().any(|(_, green)| green.device == device)
     }
 
-    /// Ends a green context and the captures on its streams, which stay. Returns its device.
+    /// Ends a green context and the captures on its streams. The streams stay. Returns the device.
     fn destroy_green(&mut self, green: Handle) -> Result<usize, Error> {
         let green = self.greens.remove(green).ok_or(Error::INVALID_CONTEXT)?;
         self.contexts.remove(green.context);

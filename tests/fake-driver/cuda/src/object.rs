@@ -175,7 +175,7 @@ impl Driver {
         }))
     }
 
-    /// Returns the part of an array with this number. Each time, its handle is the same.
+    /// Returns the part of an array with this index. Its handle is the same each time.
     pub(crate) fn part_of(
         &mut self,
         class: Class,

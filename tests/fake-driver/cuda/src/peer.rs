@@ -37,7 +37,7 @@ api! {
             return Err(Error::INVALID_DEVICE);
         }
         value.put(match attribute {
-            // The performance rank is the best. Access, atomics and arrays are supported.
+            // The performance rank is 0, the best one. Access, atomics and arrays are supported.
             1 => 0,
             2..=4 => 1,
             _ => return Err(Error::INVALID_VALUE),

@@ -36,7 +36,7 @@ pub(crate) struct Physical {
     prop: AllocationProp,
     /// The number of handle values that refer to this memory.
     handles: u32,
-    /// The number of mappings, and of the multicast objects to which the memory is bound.
+    /// The number of mappings plus the number of multicast objects to which the memory is bound.
     pub(crate) uses: u32,
     pub(crate) multicast: Option<Multicast>,
     pub(crate) content: File,

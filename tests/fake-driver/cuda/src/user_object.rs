@@ -17,8 +17,9 @@ const MOVE: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct UserObject {
     destructor: HostCall,
-    /// The numbers of references that callers hold, and that graphs of both kinds hold.
+    /// The number of references that callers hold.
     callers: u32,
+    /// The number of references that graphs and executable graphs hold.
     graphs: u32,
 }
 

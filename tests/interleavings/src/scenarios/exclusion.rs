@@ -43,7 +43,7 @@ impl Object {
     }
 
     /// Destroys the object, like the wrapper for a destroy call. `works` says whether the driver
-    /// does so.
+    /// carries out the call.
     fn destroy(&self, works: bool) {
         self.is_known.store(false, Ordering::SeqCst);
         let _destruction = self.exclusion.destroy();

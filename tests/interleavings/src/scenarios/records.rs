@@ -171,7 +171,7 @@ pub fn a_context_ends() {
     world.agrees(&[FIRST, SECOND]);
 }
 
-/// Several threads intern the same stacks. Each stack has one number, whichever thread interns it
+/// Several threads intern the same stacks. Each stack has one ID, whichever thread interns it
 /// first.
 pub fn one_stack_from_several_threads() {
     let ledger = Ledger::new();

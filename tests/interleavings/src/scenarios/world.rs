@@ -1,4 +1,4 @@
-//! A driver, and a ledger to which its calls are reported as by callbacks.
+//! A driver, and a ledger that receives reports of the driver's calls, as from callbacks.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
