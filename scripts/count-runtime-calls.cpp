@@ -1,6 +1,6 @@
-// Counts what a program that is linked to the shared CUDA runtime holds, independently of the harness. If this library
-// is preloaded, its functions take precedence over the runtime's. When the program ends, what was created but not freed
-// is written as JSON to the file $RUNTIME_CALLS.PID. scripts/hecbench uses it.
+// Counts the resources of a program that is linked to the shared CUDA runtime, independently of the harness. If this
+// library is preloaded, its functions take precedence over the runtime's. When the program ends, what was created but
+// not freed is written as JSON to the file $RUNTIME_CALLS.PID. scripts/hecbench uses it.
 //
 //     g++ -shared -fPIC -o count.so count-runtime-calls.cpp -I/usr/local/cuda/include -ldl
 
@@ -17,7 +17,7 @@
 
 namespace {
 
-// An address is unique among memory, but may equal that of a handle.
+// An address is unique among memory, but may equal a handle.
 enum Space { MEMORY, STREAM, EVENT, GRAPH, EXEC, TEXTURE, SURFACE, POOL, ARRAY, REGISTERED };
 
 struct Held {
@@ -31,7 +31,7 @@ struct Counts {
     long created = 0, failed_frees = 0;
 };
 
-// Never destroyed, because a program may free in destructors of its own statics.
+// This is never destroyed, because the program's own statics may free resources in their destructors.
 Counts &counts() {
     static Counts *all = new Counts;
     return *all;
@@ -50,7 +50,7 @@ template <typename Function> Function *real(const char *name) {
     return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
 }
 
-// A free takes the address out before the call, because another thread may get it again at once.
+// Removes the address before the call, because another thread may receive the same address immediately.
 template <typename Call> cudaError_t freed(Space space, uintptr_t handle, Call call) {
     Held held = {nullptr, 0};
     {
@@ -62,7 +62,7 @@ template <typename Call> cudaError_t freed(Space space, uintptr_t handle, Call c
         }
     }
     cudaError_t error = call();
-    // While the program ends, the runtime refuses calls because everything is freed anyway.
+    // While the program ends, the runtime rejects calls, because it has freed everything anyway.
     if (error != cudaSuccess && error != cudaErrorCudartUnloading) {
         std::lock_guard<std::mutex> guard(counts().lock);
         counts().failed_frees++;
