@@ -104,7 +104,7 @@ fn a_missing_panic_fails_with_the_message_of_libtest() {
 
 #[gpu_leak_check]
 #[test]
-#[ignore = "shows that it is not run"]
+#[ignore = "another test checks that this is not run"]
 #[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn ignored() {
     println!("the ignored body ran");

@@ -107,7 +107,7 @@ fn pairs_with_a_walk(bencher: Bencher<'_, '_>, depth: usize) {
     );
 }
 
-/// Like [`pairs_with_a_walk`], with the unwinder that panics use.
+/// Like [`pairs_with_a_walk`], but with the unwinder that panics use.
 #[divan::bench(threads = THREADS, args = WALKS, sample_size = 1, sample_count = 96)]
 fn pairs_with_an_exact_walk(bencher: Bencher<'_, '_>, depth: usize) {
     walks(

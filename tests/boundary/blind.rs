@@ -214,7 +214,7 @@ fn a_machine_without_a_device_is_not_measured_and_passes_even_in_ci() {
 const ANOTHER_API: &str = "BLIND_ANOTHER_API";
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller prepares"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn uses_another_api() {
     let file = std::env::var(ANOTHER_API).expect("the parent has compiled it");
@@ -245,7 +245,7 @@ fn a_program_with_an_unwatched_api_is_not_measured_even_with_a_device() {
 const ANOTHER_DRIVER: &str = "BLIND_ANOTHER_DRIVER";
 
 #[test]
-#[ignore = "needs what its caller prepares"]
+#[ignore = "run by a test that sets it up"]
 fn has_another_driver_before_its_check() {
     let file = std::env::var(ANOTHER_DRIVER).expect("the parent has compiled it");
     let file = CString::new(file).expect("a path");

@@ -70,7 +70,7 @@ fn an_unbalanced_primary_retain_is_a_note() {
         times: 1,
     };
     assert_eq!(checked.report().primaries, [once_more], "{output}");
-    // The first test that uses a device creates its context. The summary does not mention this.
+    // The first test that uses a device creates its context, which the summary does not mention.
     assert!(!output.contains("primary context"), "{output}");
     let checked = run("retains_the_primary_context_and_leaks");
     assert_one_leak(&checked, Kind::Linear, 10);

@@ -200,7 +200,7 @@ fn exits() {
 
 #[test]
 fn a_forked_child_reports_nothing_and_does_not_affect_its_parent() {
-    // A forked child cannot use a real driver, which does not always let the child exit.
+    // A forked child cannot use a real driver, which may even prevent the child from exiting.
     let checked = checked::on(&Fake::new(), "boundary::endings::forks");
     let output = checked.output();
     let finding = only_finding(checked.report(), &output);

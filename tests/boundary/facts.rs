@@ -143,7 +143,7 @@ fn keeps_a_reserve_beside_another_thread() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs the thread that its caller starts"]
+#[ignore = "run by a test that starts its thread"]
 #[test]
 fn keeps_a_reserve() {
     let (done, answer) = mpsc::channel();

@@ -223,14 +223,14 @@ fn break_context() {
 #[ignore = "run on the stand-in"]
 fn begins_with_a_broken_context() {
     // Makes a driver call, because the harness knows a context only once it has intercepted a call
-    // in it.
+    // that uses it.
     uses_the_context();
     break_context();
     does_nothing();
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller does"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn uses_the_context() {
     context();
@@ -238,7 +238,7 @@ fn uses_the_context() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller does"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn does_nothing() {}
 
@@ -352,7 +352,7 @@ fn goes_on_after_breaks_in_the_second_round() {
 #[ignore = "run on the stand-in"]
 fn goes_on_after_breaks_as_it_warms_up() {
     // Makes a driver call, because the harness knows a context only once it has intercepted a call
-    // in it.
+    // that uses it.
     uses_the_context();
     let _ = std::panic::catch_unwind(breaks_as_it_warms_up);
     does_nothing();

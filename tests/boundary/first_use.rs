@@ -98,7 +98,7 @@ fn keeper() -> &'static Worker {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs the thread that its caller starts"]
+#[ignore = "run by a test that starts its thread"]
 #[test]
 fn waits_for_the_keeper() {
     have_it_done(keeper());

@@ -47,7 +47,7 @@ fn frees_what_was_there() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller takes"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn only_frees() {
     context();
@@ -69,7 +69,7 @@ fn frees_one_and_leaks_another() {
 }
 
 #[gpu_leak_check(confirm = false)]
-#[ignore = "needs what its caller takes"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn swaps() {
     only_frees_unchecked();
@@ -107,7 +107,7 @@ fn keeps_what_was_there() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller takes"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn touches_nothing_old() {
     context();
@@ -115,7 +115,7 @@ fn touches_nothing_old() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller takes"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn uses_memory_of_its_own() {
     context();
@@ -194,7 +194,7 @@ fn leaks_on_an_old_thread() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs the thread that its caller starts"]
+#[ignore = "run by a test that starts its thread"]
 #[test]
 fn has_an_old_thread_leak() {
     have_it_done(old_thread());
@@ -227,7 +227,7 @@ fn entering_thread() -> &'static Worker {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs the thread that its caller starts"]
+#[ignore = "run by a test that starts its thread"]
 #[test]
 fn enters_an_old_thread() {
     context();
@@ -360,7 +360,7 @@ fn unrelated_thread() -> &'static Worker {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs the thread that its caller starts"]
+#[ignore = "run by a test that starts its thread"]
 #[test]
 fn has_an_unrelated_thread_reserve() {
     have_it_done(unrelated_thread());

@@ -64,7 +64,7 @@ fn uses_the_device_and_leaks() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller does"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn uses_the_device() {
     context();
@@ -117,7 +117,7 @@ fn uses_the_device_and_launches() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller does"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn launches() {
     let context = context();
@@ -157,7 +157,7 @@ fn uses_the_device_and_its_local_memory() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller does"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn uses_local_memory() {
     const KERNEL: &str = r#"

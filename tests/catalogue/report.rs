@@ -12,7 +12,7 @@ use crate::table::{Held, Named, Row};
 /// The number of locations in a finding that a reader is assumed to look at.
 const MOST_LOCATIONS: usize = 12;
 
-/// The columns and rows of a usual terminal.
+/// The number of columns and rows of a typical terminal.
 const SCREEN: (usize, usize) = (80, 24);
 /// Programs whose report fits on one screen together with the panic message.
 const ON_ONE_SCREEN: &[&str] = &[
@@ -210,7 +210,7 @@ fn locations(text: &str) -> Vec<Location> {
 /// `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A location in the
 /// file of the innermost quoted line is printed without that file.
 fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
-    // The name of a wrapper may come after the line.
+    // A wrapper's location may follow in a heading, so only the first one determines the file.
     let mut is_heading = text.starts_with("  -->") || text.starts_with("  :::");
     let mut before = 0;
     for part in text.split_inclusive([' ', ')']) {

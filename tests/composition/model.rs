@@ -406,8 +406,8 @@ impl<'a> View<'a> {
 
     fn rises(&self, sum: Sum) -> Vec<u64> {
         // If a nested check of the first run failed because of a change, the change is not reported
-        // again. The nested check's report has the figure of one run, although it may have made
-        // several.
+        // again. The nested check's report has the figure of one run, although the check may have
+        // made several runs.
         let settled: Vec<&Session> = (self.settled_by())
             .filter(|inner| findings_of(inner).any(|finding| is_of_sum(finding, sum)))
             .collect();

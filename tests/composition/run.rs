@@ -52,7 +52,7 @@ impl Worker {
         let thread = thread::spawn(move || {
             for (job, done) in asked {
                 job();
-                // Sending fails only if the requester has panicked meanwhile.
+                // Sending fails only if the requester has panicked in the meantime.
                 let _ = done.send(());
             }
         });

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 type Site = fn(&mut dyn FnMut());
 
-/// Called after the work. The work is therefore not a tail call, and the site is in every stack.
+/// Called after the work, so that the work is not a tail call and the site is in every stack.
 fn done(site: u8) {
     black_box(site);
 }

@@ -82,7 +82,7 @@ pub(super) struct Block {
     pub(super) ambiguous: Option<Tick>,
 }
 
-/// A change of a sum.
+/// A change to a sum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SumChange {
     pub(super) sum: Sum,

@@ -184,7 +184,7 @@ macro_rules! private_pools {
             })*
         }
         mod cuda {
-            $(#[test] #[ignore = "others' waiting ends a capture: see `alone`"] fn $test() {
+            $(#[test] #[ignore = "synchronisation elsewhere would end a capture: see `alone`"] fn $test() {
                 if let Some(device) = crate::conformance::cuda(crate::conformance::Policy::Caching) {
                     super::$test(&device);
                 }

@@ -115,7 +115,7 @@ fn child_with_memory_on_both() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller does"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn uses_both() {
     for device in [0, 1] {
@@ -208,7 +208,7 @@ fn child_that_uses_device_0() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller does"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn uses_device_0() {
     use_device(0);

@@ -16,7 +16,7 @@ const HERE: &str = "faults::system::";
 
 #[test]
 fn without_room_for_a_thread_the_check_fails_and_says_so() {
-    // There are not enough addresses for this much memory.
+    // No address space has room for a stack of this size.
     let run = Fake::new()
         .run(LEAVES_NOTHING)
         .env("RUST_MIN_STACK", (1_u64 << 50).to_string());

@@ -111,7 +111,7 @@ fn allow_holds_in_nested_checks() {
     assert!(checked.child.status.success(), "{}", checked.output());
     let reported: Vec<_> = checked.reports.iter().map(found).collect();
     let allowed = |bytes| vec![(FindingKind::Allowed, bytes)];
-    // An excuse for a resource is part of its record, so the outer check reports it as allowed too.
+    // The record of a resource says that it may stay, so the outer check reports it as allowed too.
     let both = [allowed(4096), allowed(5)].concat();
     assert_eq!(
         reported,
@@ -171,7 +171,7 @@ fn frees_inside() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller takes"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn only_frees_inside() {
     allow("kept", || BEFORE.lock().unwrap().take());

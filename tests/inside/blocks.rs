@@ -58,7 +58,7 @@ fn a_block_that_leaks_fails_its_test_with_the_report() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by others"]
+#[ignore = "run by other tests"]
 #[test]
 fn goes_on_with_what_its_block_returned() {
     let taken = Check::new("returns")
@@ -182,7 +182,7 @@ fn an_invalid_size_is_refused_with_the_valid_units() {
 }
 
 #[test]
-#[ignore = "leaves what it may"]
+#[ignore = "leaves what is allowed"]
 fn leaves_an_allowed_block() {
     Check::new("allowed")
         .allow("fn:*leaves_an_allowed_block*", "shared by all models")

@@ -17,7 +17,7 @@ fn run(test: &str) -> Checked {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn forgets_a_block_of_a_new_pool() {
     SOURCE.allocated(place(), FIRST, 16);
@@ -40,7 +40,7 @@ fn a_leak_is_not_a_deferred_free_because_the_next_run_has_its_address() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn frees_one_of_two_pools() {
     SOURCE.allocated(place(), FIRST + 1, 16);
@@ -66,7 +66,7 @@ fn new_address() -> u64 {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn frees_a_wrong_address() {
     let address = new_address();
@@ -75,7 +75,7 @@ fn frees_a_wrong_address() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn allocates_around_an_address_that_it_freed_before() {
     let address = new_address();

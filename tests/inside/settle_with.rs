@@ -32,7 +32,7 @@ fn run(test: &str) -> Checked {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn uses_the_library_alone() {
     use_the_library();
@@ -140,7 +140,7 @@ fn outside_of_every_check_settle_with_is_not_called() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn abandons_a_block() {
     let step = Check::new("abandoned").run_async(async || {

@@ -30,7 +30,7 @@ fn evict(blocks: &[u64], is_evicted: impl Fn(usize) -> bool) {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn evicts_three_of_five() {
     let mut blocks = Vec::new();
@@ -64,7 +64,7 @@ fn siblings_of_the_same_call_site_are_named_with_the_freeing_function() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn frees_only_what_failed() {
     for request in [Ok(16), Err(8)] {
@@ -102,7 +102,7 @@ fn siblings_of_another_caller_are_named_with_that_caller() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn frees_nothing() {
     take(16);
@@ -143,7 +143,7 @@ impl Drop for Pair {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn drops_one_of_two() {
     drop(Pair::new());

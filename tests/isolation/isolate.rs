@@ -23,7 +23,7 @@ fn run(test: &str) -> Checked {
 static MARK: AtomicBool = AtomicBool::new(false);
 
 #[gpu_leak_check(isolate)]
-#[ignore = "run by another one"]
+#[ignore = "run by another test"]
 #[test]
 #[expect(
     clippy::print_stdout,
@@ -220,7 +220,7 @@ fn tests_whose_processes_ended_are_counted_once_each() {
 }
 
 #[gpu_leak_check(isolate)]
-#[ignore = "run by another one"]
+#[ignore = "run by another test"]
 #[test]
 #[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn starts_another_checked_program() {

@@ -137,7 +137,7 @@ fn start_an_unchecked_worker() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs the thread that its caller starts"]
+#[ignore = "run by a test that starts its thread"]
 #[test]
 fn runs_beside_unchecked_work() {
     give_back(take(8));

@@ -147,7 +147,7 @@ fn with_old_pools(check: fn() -> ExitCode) {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by others"]
+#[ignore = "run by other tests"]
 #[test]
 fn has_nothing() {
     give_back(take(1));
@@ -261,7 +261,7 @@ fn memory_of_older_pools_in_the_test_s_scope_belongs_to_the_test() {
 }
 
 #[gpu_leak_check(settle = "1ms")]
-#[ignore = "run by others"]
+#[ignore = "run by other tests"]
 #[test]
 fn starts_the_pool() {
     pool().install(|| give_back(take(1)));
@@ -280,7 +280,7 @@ fn memory_of_a_pool_after_the_test_that_started_it_has_unknown_owner() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by others"]
+#[ignore = "run by other tests"]
 #[test]
 fn has_scopes() {
     let clean = Scope::open("clean");
@@ -314,7 +314,7 @@ fn a_scope_reports_what_its_own_work_left() {
     run("has_scopes").assert_clean();
 }
 
-#[ignore = "run by others"]
+#[ignore = "run by other tests"]
 #[test]
 fn asserts_what_it_cannot_see() {
     Scope::open("nothing").finish().assert_clean();
@@ -335,7 +335,7 @@ fn a_scope_that_sees_nothing_fails_where_a_gpu_is_required() {
 
 /// Works like a server that has one scope for each request.
 #[gpu_leak_check(confirm = false)]
-#[ignore = "run by others"]
+#[ignore = "run by other tests"]
 #[test]
 fn has_thousands_of_scopes_open() {
     let open: Vec<_> = (0..6_000).map(|_| Scope::open("one of many")).collect();
@@ -369,7 +369,7 @@ fn memory_of_an_unfinished_scope_belongs_to_the_test() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by others"]
+#[ignore = "run by other tests"]
 #[test]
 fn reports_a_scope_itself() {
     let scope = Scope::open("leaky");

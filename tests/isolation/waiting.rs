@@ -16,7 +16,7 @@ fn run(test: &str) -> Checked {
 static REQUESTS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
 
 #[gpu_leak_check]
-#[ignore = "needs the thread that its caller starts"]
+#[ignore = "run by a test that starts its thread"]
 #[test]
 fn waits_for_a_check_on_an_old_thread() {
     let (done, answer) = mpsc::channel();
@@ -31,7 +31,7 @@ fn waits_for_a_check_on_an_old_thread() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another one"]
+#[ignore = "run by another test"]
 #[test]
 fn on_an_old_thread() {
     give_back(take(8));

@@ -65,7 +65,7 @@ fn child_that_leaks() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller prepares"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn leaks() {
     context();
@@ -85,7 +85,7 @@ fn child_that_is_fixed() {
 const ROUNDS: usize = 100;
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller prepares"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn gives_back() {
     context();
@@ -101,7 +101,7 @@ fn child_whose_context_ends() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller prepares"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn leaves_it_to_the_context() {
     context();

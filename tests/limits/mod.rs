@@ -98,7 +98,7 @@ fn child_with_physical_memory() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller maps"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn retains() {
     context();

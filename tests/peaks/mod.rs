@@ -67,7 +67,7 @@ fn course_of<'a>(report: &'a Report, peak: &Peak) -> &'a Course {
     curves.find(is_it).expect("a curve")
 }
 
-/// Computes from the log, like the page, how many bytes were live after a call.
+/// Computes from the log, as the HTML page does, how many bytes were live after a call.
 fn live_at(course: &Course, call: u64) -> u64 {
     let logged = course.allocations.iter();
     let live = logged.filter(|it| it.2 <= call && (it.3 == 0 || it.3 > call));

@@ -47,7 +47,7 @@ fn the_log_adds_up_to_the_curve_at_every_call() {
     assert!(compared > 10, "{compared} points");
 }
 
-/// Blocks that existed before a check count, and are reported as such.
+/// Blocks that existed before a check count towards its peak, and are reported as such.
 #[test]
 fn memory_allocated_before_the_check_is_part_of_its_peak() {
     let checked = checked::finish(Run::of("peaks::checks_beside_a_model"));

@@ -1,4 +1,4 @@
-//! The current code judges the recordings in `tests/recordings`, which are from real GPUs.
+//! The current code judges the recordings in `tests/recordings`, most of which are from real GPUs.
 
 use std::fmt::Write;
 use std::fs;

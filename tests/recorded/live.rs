@@ -31,7 +31,7 @@ impl Recorded {
         Self::run_with(test, &[])
     }
 
-    /// Like [`Self::run`], with these environment variables.
+    /// Like [`Self::run`], but sets these environment variables.
     fn run_with(test: &str, variables: &[(&str, &str)]) -> Self {
         let fake = Fake::new();
         let run = if gpu::is_present() {
@@ -118,8 +118,8 @@ fn a_replay_judges_every_program_alike() {
 
 /// The excluded tests. The code of three of them says what may stay, which is not recorded. In the
 /// processes of two others, another harness records into the same file. Two are about scopes, whose
-/// reports are in no run file. Two fail in their warm-up, which is never judged. Two fail only through
-/// a block inside them, and a replay judges only the block's own report in the same way.
+/// reports are in no run file. Two fail in their warm-up, which is never judged. Two fail only
+/// through a block inside them, and a replay judges only the block's own report in the same way.
 const NOT_JUDGED_ALIKE: [&str; 11] = [
     "boundary::blind::one_scope_after_another",
     "boundary::contexts::allows_a_block_s_memory_that_the_context_frees",
@@ -308,12 +308,12 @@ fn calls_an_isolated_test() {
 }
 
 #[gpu_leak_check]
-#[ignore = "called by another"]
+#[ignore = "called by another test"]
 #[test]
 fn is_clean() {}
 
 #[gpu_leak_check(isolate)]
-#[ignore = "called by another"]
+#[ignore = "called by another test"]
 #[test]
 fn is_isolated() {}
 

@@ -142,7 +142,7 @@ fn resets_the_primary_context() -> Result<(), DriverError> {
     }
 }
 
-/// Returns the GPU if there is one, else the embedded device, because kernels need a real driver.
+/// Returns the GPU or, if `RECORD_ON` requests it, the embedded device, which also runs kernels.
 fn device() -> gpu_leak_kernels::Result<Device> {
     if std::env::var_os("RECORD_ON").is_some_and(|device| device == "embedded") {
         Device::embedded()

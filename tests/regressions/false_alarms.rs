@@ -72,7 +72,7 @@ fn child_with_less_than_before() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller does"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn gives_back_what_was_there() {
     context();

@@ -75,7 +75,8 @@ fn takes_and_frees_on_all_threads() {
     );
 }
 
-/// Returns the blocks that the threads have left. Another thread allocated some of them.
+/// Returns the blocks that the threads have left. Each thread may have left blocks that another
+/// thread allocated.
 fn on_all_threads() -> Vec<Block> {
     let (senders, inboxes): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
     let mut neighbours = senders;

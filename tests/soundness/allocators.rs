@@ -59,7 +59,7 @@ impl Drop for Block {
     }
 }
 
-/// An allocator whose total size only a probe reports.
+/// An allocator for which only a probe knows how many bytes are allocated.
 pub(super) struct Sum {
     name: &'static str,
     place: &'static str,

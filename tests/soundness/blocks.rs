@@ -66,7 +66,7 @@ fn memory_that_blocks_tolerate_adds_up_in_their_test() {
 }
 
 #[gpu_leak_check(tolerance = 50)]
-#[ignore = "leaves less than it may"]
+#[ignore = "leaves less than is tolerated"]
 #[test]
 fn tolerates_what_its_block_tolerates() {
     let step = Check::new("step").tolerance("1 KiB").confirm(false);
@@ -142,7 +142,7 @@ fn a_caught_block_is_not_taken_for_one_with_the_same_message() {
 }
 
 #[gpu_leak_check]
-#[ignore = "keeps what it may"]
+#[ignore = "keeps what is allowed"]
 #[test]
 fn keeps_a_table_in_a_block_that_an_assertion_ends() {
     let table = || _ = take(KIB);
@@ -239,7 +239,7 @@ fn a_test_that_fails_by_a_check_inside_has_failed_although_its_own_leaks_only_ca
 }
 
 #[gpu_leak_check]
-#[ignore = "keeps what it may"]
+#[ignore = "keeps what is allowed"]
 #[test]
 fn excuses_objects_inside_a_block() {
     let step = Check::new("step").confirm(false);

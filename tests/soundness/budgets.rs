@@ -1,5 +1,5 @@
-//! Limits on a reserve. The checks inside a test empty caches and reset the peaks of pools, and a
-//! test exceeds its limit all the same.
+//! Limits on a reserve. The checks inside a test empty caches and reset the peaks of pools, which
+//! must not hide that the test exceeded its limit.
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, Scope, gpu_leak_check};
@@ -51,7 +51,7 @@ fn a_check_that_empties_a_cache_leaves_the_peak_of_its_reserve_to_the_test() {
     }
 }
 
-/// Allocates and frees memory of a pool, which releases it.
+/// Allocates memory from the pool and frees it. The pool then releases the memory.
 fn borrow_of_the_pool(bytes: usize) {
     context();
     free_to_the_pool(take_of_the_pool(bytes));

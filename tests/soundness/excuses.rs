@@ -119,21 +119,21 @@ fn a_block_of_a_pool_whose_segments_are_unknown_explains_no_more_than_one_of_its
 }
 
 #[gpu_leak_check]
-#[ignore = "keeps what it may"]
+#[ignore = "keeps what is allowed"]
 #[test]
 fn hands_over_all_that_its_segments_hold() {
     hand_over(POOL.take(64, 2 * MIB));
 }
 
 #[gpu_leak_check]
-#[ignore = "keeps what it may"]
+#[ignore = "keeps what is allowed"]
 #[test]
 fn allows_all_that_its_segments_hold() {
     allow("the table is shared", || POOL.take(64, 2 * MIB));
 }
 
 #[gpu_leak_check(tolerance = 64)]
-#[ignore = "keeps what it may"]
+#[ignore = "keeps what is allowed"]
 #[test]
 fn tolerates_all_that_its_segments_hold() {
     static MADE: Once = Once::new();
@@ -164,7 +164,7 @@ fn a_segment_that_contains_something_allowed_may_stay() {
 }
 
 #[gpu_leak_check(tolerance = 100)]
-#[ignore = "leaves less than it may"]
+#[ignore = "leaves less than is tolerated"]
 #[test]
 fn loses_a_little_and_makes_a_static() {
     static MADE: Once = Once::new();
@@ -222,7 +222,7 @@ fn shared_table() {
     tolerance = 100,
     allow("fn:*shared_table", reason = "shared by all models")
 )]
-#[ignore = "leaves what it may"]
+#[ignore = "leaves what is allowed"]
 #[test]
 fn leaves_an_allowed_table_and_loses_a_little() {
     shared_table();
@@ -237,7 +237,7 @@ fn allowed_memory_uses_up_no_tolerance() {
 }
 
 #[gpu_leak_check(tolerance = 100)]
-#[ignore = "leaves less than it may"]
+#[ignore = "leaves less than is tolerated"]
 #[test]
 fn loses_a_little_in_each_run() {
     static MADE: Once = Once::new();

@@ -20,14 +20,14 @@ fn leaves_80() {
 }
 
 #[gpu_leak_check(confirm = false, tolerance = 100)]
-#[ignore = "leaves less than it may"]
+#[ignore = "leaves less than is tolerated"]
 #[test]
 fn tolerates_what_its_block_left_once() {
     leaves_80();
 }
 
 #[gpu_leak_check(expect(count = 1, bytes = 80))]
-#[ignore = "leaves what it expects"]
+#[ignore = "leaves what is expected"]
 #[test]
 fn expects_what_its_block_left_once() {
     leaves_80();
@@ -101,7 +101,7 @@ fn a_round_grows_by_what_its_block_leaves_once() {
     max_allocation_count = 2,
     max_allocated = 50
 )]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn makes_a_static_in_a_block_within_its_budget() {
     static TABLE: OnceLock<Block> = OnceLock::new();
@@ -264,7 +264,7 @@ fn rounds_whose_failure_is_expected_fail_again_in_a_further_run() {
 }
 
 #[gpu_leak_check]
-#[ignore = "run by another"]
+#[ignore = "run by another test"]
 #[test]
 fn makes_a_static_in_its_block_only_once() {
     static MADE: OnceLock<Block> = OnceLock::new();
@@ -287,7 +287,7 @@ fn one_time_set_up_in_a_block_is_that_of_its_test() {
 }
 
 #[gpu_leak_check(confirm = false, tolerance = 100, reserved_tolerance = 100)]
-#[ignore = "leaves less than it may"]
+#[ignore = "leaves less than is tolerated"]
 #[test]
 fn tolerates_a_sum_that_its_block_raised_once() {
     let step = Check::new("step").tolerance(100).reserved_tolerance(100);
@@ -303,7 +303,7 @@ fn raises_a_sum_in_and_after_its_block() {
 }
 
 #[gpu_leak_check(confirm = false, reserved_tolerance = "1 KiB", tolerance = 100)]
-#[ignore = "leaves less than it may"]
+#[ignore = "leaves less than is tolerated"]
 #[test]
 fn tolerates_a_reserve_that_its_block_took_once() {
     let step = Check::new("step").reserved_tolerance("1 KiB");

@@ -1,5 +1,5 @@
-//! The kinds of leftovers of a body. There is one function for each kind, which each run calls
-//! once.
+//! The kinds of leftovers that a body can produce. There is one function for each kind, which each
+//! run calls once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};

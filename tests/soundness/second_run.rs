@@ -348,7 +348,7 @@ fn other_path() {
 
 /// Leaves two blocks of 40 B in the first run, and one of 60 B in each later run.
 #[gpu_leak_check(tolerance = 100)]
-#[ignore = "leaves less than it may"]
+#[ignore = "leaves less than is tolerated"]
 #[test]
 fn stays_within_its_tolerance_in_each_run_at_other_lines() {
     match begin_run() {
@@ -399,7 +399,7 @@ fn memory_that_a_later_run_left_less_of_was_not_freed() {
 
 /// Leaves 60 B and 40 B in the first run, and 40 B twice in each later run.
 #[gpu_leak_check(tolerance = 100)]
-#[ignore = "leaves less than it may"]
+#[ignore = "leaves less than is tolerated"]
 #[test]
 fn stays_within_its_tolerance_in_each_run_by_turns() {
     let run = begin_run();

@@ -242,7 +242,7 @@ impl Control {
         clear();
     }
 
-    /// Breaks a context for good, like an illegal address in a kernel.
+    /// Breaks a context for good, as an illegal address in a kernel does.
     ///
     /// # Panics
     ///

@@ -28,7 +28,7 @@ fn opens_the_device() {
 /// The message if a call that is expected to succeed fails.
 const WORKS: &str = "Vulkan does this";
 
-/// Runs a test that leaks in a process of its own, and compares the kinds, counts and bytes that
+/// Runs a leaking test in a process of its own, and compares the kinds, counts and bytes that
 /// its check found. Returns `None` if there is no Vulkan device.
 #[track_caller]
 fn found(test: &str, expected: &[(Kind, u64, u64)]) -> Option<Checked> {

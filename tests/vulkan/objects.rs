@@ -441,7 +441,7 @@ fn child_that_is_fixed() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller prepares"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn gives_back() {
     (row().fixed)(gpu());

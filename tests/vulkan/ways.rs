@@ -161,7 +161,7 @@ fn child_with_a_linked_library() {
 }
 
 #[gpu_leak_check]
-#[ignore = "needs what its caller prepares"]
+#[ignore = "run by a test that sets it up"]
 #[test]
 fn uses_the_linked_library() {
     let library = LINKED.lock().expect("no panic");

@@ -52,7 +52,7 @@ pub(crate) enum Order {
     Program,
     /// On each of sixteen threads at once, allocate from a pool and free, this number of times.
     ThreadPairs(u64),
-    /// Like [`Self::ThreadPairs`], with a pause of [`PAUSE`](crate::worker::PAUSE) before each
+    /// Like [`Self::ThreadPairs`], but with a pause of [`PAUSE`](crate::worker::PAUSE) before each
     /// call.
     PausedThreadPairs(u64),
     /// Begin and end a scope, this number of times.

@@ -420,8 +420,8 @@ fn enter_context_of_stream(program: &mut Program<'_>) {
     }
 }
 
-/// Maps memory. The mapping lies within the range that the program has requested, because a real
-/// driver reserves a larger range.
+/// Maps memory within the requested range. Outside it, the drivers differ, because a real one
+/// reserves a larger range.
 fn map(program: &mut Program<'_>) {
     let (range, physical) = (program.any("range"), program.any("physical"));
     let (page, size) = program.one_of(SPANS);

@@ -90,7 +90,7 @@ fn kept_while_signals_arrive() {
                     // SAFETY: the signal has a handler.
                     unsafe { libc::syscall(libc::SYS_tgkill, process, checking, signal) };
                 }
-                // If it is interrupted continuously, a search never ends.
+                // A search that is interrupted continuously would never end.
                 thread::sleep(Duration::from_millis(1));
             }
         });

@@ -52,7 +52,7 @@ fn foreign_handle() -> sys::CUipcMemHandle {
 const MARK: &str = "handle: ";
 
 #[test]
-#[ignore = "the process that another one imports from"]
+#[ignore = "the process from which another one imports"]
 fn exports_memory() {
     super::context();
     // SAFETY: a context is current, and the call writes the handle to a local variable.

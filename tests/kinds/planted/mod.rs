@@ -102,7 +102,8 @@ fn attribute(attribute: sys::CUdevice_attribute) -> c_int {
     unsafe { made(|out| sys::cuDeviceGetAttribute(out, attribute, 0)) }
 }
 
-/// Returns the location of the line with this mark: its file as in reports, and its number from 1.
+/// Returns the location of the line with this mark: its file as in reports, and its number, counted
+/// from 1.
 pub(super) fn line_of(mark: &str) -> (String, u32) {
     let ending = format!("// leak: {mark}");
     for (file, text) in SOURCES {

@@ -83,7 +83,7 @@ pub(crate) fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random
             let end = input.len().min(at + (1 << random.below(4)));
             input[at..end].fill(*random.one_of(&[0, 0x7f, 0x80, 0xff]));
         }
-        // Replaces a value of JSON, or removes it with its name.
+        // Replaces a JSON value, or removes it together with its name.
         _ => {
             if let Some((name, value)) = value_at(input, at) {
                 match random.below(2) {

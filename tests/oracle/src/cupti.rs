@@ -252,7 +252,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// The same as for [`Self::fact`], for a row that creates something.
+    /// The same conditions as for [`Self::fact`], but for a row that creates something.
     unsafe fn made(&self, does: &Does) -> Option<Fact> {
         let Does::Makes {
             kind,
@@ -306,7 +306,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// The same as for [`Self::fact`].
+    /// The same conditions as for [`Self::fact`].
     unsafe fn bytes(&self, size: Size) -> Option<u64> {
         // SAFETY: the caller upholds the contract.
         unsafe {
@@ -329,7 +329,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// The same as for [`Self::fact`].
+    /// The same conditions as for [`Self::fact`].
     unsafe fn place(&self, place: Place) -> Where {
         // SAFETY: the caller upholds the contract.
         unsafe {
@@ -337,7 +337,7 @@ impl Call<'_> {
                 Place::Host => Where::Host,
                 Place::Unsaid => Where::Unsaid,
                 Place::Device(at) => Where::Device(self.value(at)),
-                // `allocType`, `handleTypes`, and the location: a type, of which 1 is a device,
+                // `allocType`, `handleTypes`, and the location, which is a type (1 for a device)
                 // and an ordinal.
                 Place::Properties(at) => match self.pointed::<[u32; 4]>(at) {
                     Some([_, _, 1, device]) => Where::Device(device),

@@ -43,12 +43,13 @@ pub(crate) enum Fact {
         bytes: u64,
         handle: u64,
     },
-    /// The driver returned another handle of mapped memory.
+    /// The driver returned another handle to mapped memory.
     Handle { value: u64, address: u64 },
 }
 
 impl Fact {
-    /// Whether two facts agree. A figure or place that one source does not know is not a difference.
+    /// Whether two facts agree. A figure or place that one source does not know is not a
+    /// difference.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         match (*self, *other) {
             (

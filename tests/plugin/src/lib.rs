@@ -1,4 +1,4 @@
-//! A plugin with its own copy of gpu-leak-check. In a checked program that loads it, there is a
+//! A plugin with its own copy of gpu-leak-check. A checked program that loads the plugin contains a
 //! second harness, of this or another version.
 
 #![expect(unsafe_code, reason = "exports symbols")]

@@ -1,7 +1,7 @@
 //! The cost that the harness adds to Vulkan's calls: to the creation and destruction of a buffer of
 //! 64 KiB, to its memory, and to a frame that creates a buffer, fills it on the queue and waits.
 //!
-//! `cargo bench -p gpu-leak-vulkan-tests` starts itself again three ways in turn: with wrappers
+//! `cargo bench -p gpu-leak-vulkan-tests` starts itself again in three ways in turn: with wrappers
 //! that only forward, with wrappers that report, and with wrappers that report with stacks. It
 //! prints the medians. The differences are the harness's own work. The ratios also depend on the
 //! driver.

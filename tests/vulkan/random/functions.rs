@@ -76,7 +76,7 @@ impl Loader {
         }
     }
 
-    /// Returns a function of an instance, or of the loader if that is null.
+    /// Returns a function of an instance, or of the loader if `instance` is null.
     pub(super) fn of_instance(&self, instance: vk::Instance, name: &CStr) -> *const c_void {
         // SAFETY: the instance is live or null.
         unsafe { mem::transmute(self.entry.get_instance_proc_addr(instance, name.as_ptr())) }

@@ -71,7 +71,7 @@ pub(super) enum Note {
     Bound,
     /// A messenger of the older extension.
     Report,
-    /// A device of which other threads have objects too.
+    /// A device on which other threads also have objects.
     SharedByThreads,
 }
 

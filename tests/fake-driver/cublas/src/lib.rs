@@ -1,5 +1,4 @@
-//! A stand-in for libcublas. Its handles allocate the same memory as real ones. It does nothing
-//! else.
+//! A stand-in for libcublas. Its handles allocate as much memory as real ones, and do nothing else.
 //!
 //! It exists so that stacks contain a library between the program and the driver.
 

@@ -70,8 +70,8 @@ impl Driver {
             .expect("the caller found this capture")
     }
 
-    /// Rejects a call that could affect the work of another stream if a capture forbids such calls
-    /// in its mode. The call also invalidates that capture.
+    /// Rejects a call that could affect the work of another stream if the mode of an active capture
+    /// forbids such calls. The call also invalidates that capture.
     pub(crate) fn forbid_in_capture(&mut self) -> Result<(), Error> {
         let (mode, thread) = (MODE.get(), dispatch::thread_number());
         let minds = |capture: &Capture| {

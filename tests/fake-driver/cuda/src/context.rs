@@ -110,7 +110,8 @@ impl Driver {
         self.healthy(top())
     }
 
-    /// Fails if the calling thread's context has ended or is broken. The thread may have none.
+    /// Fails if the calling thread's context has ended or is broken, but not if the thread has
+    /// none.
     pub(crate) fn current_or_none(&self) -> Result<(), Error> {
         if top() == 0 {
             Ok(())

@@ -68,8 +68,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Makes an executable graph do from now on what `graph` does. Both must have the same nodes.
-    /// Memory that a launch has allocated before stays live (observed on an H200).
+    /// Makes further launches of an executable graph do what `graph` does. Both must have the same
+    /// nodes. Memory that an earlier launch has allocated stays live (observed on an H200).
     fn update(&mut self, exec: Handle, graph: Handle) -> Result<(), Error> {
         let operations = self.operations(graph)?;
         let found = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
@@ -130,7 +130,7 @@ impl Driver {
         })
     }
 
-    /// Runs a graph. Returns its host functions, which must be called without the lock.
+    /// Runs a graph. Returns its host functions, which must be called without holding the lock.
     fn launch(&mut self, exec: Handle) -> Result<Vec<HostCall>, Error> {
         let mut calls = Vec::new();
         let exec = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;

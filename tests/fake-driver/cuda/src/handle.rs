@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-/// A `CUcontext`, `CUstream`, `CUevent` and so on: a pointer-sized value without a meaning to its
-/// holder.
+/// A `CUcontext`, `CUstream`, `CUevent` and so on: a pointer-sized value that has no meaning to
+/// its holder.
 pub(crate) type Handle = u64;
 
 /// The live objects of one kind.

@@ -242,7 +242,7 @@ api! {
         let mut driver = driver()?;
         driver.device_of_stream(stream)?;
         match driver.memory.get(&address).map(|allocation| allocation.kind) {
-            // Linear memory may be freed in the order of a stream, too (observed on an H200).
+            // Linear memory may also be freed in stream order (observed on an H200).
             Some(Kind::StreamOrdered | Kind::Graph | Kind::PoolImport | Kind::Linear | Kind::Pitched) => {
                 driver.release(address, false);
                 Ok(())

@@ -116,7 +116,7 @@ impl Driver {
             .range(address..address + size)
             .map(|(&base, allocation)| (base, *allocation))
             .collect();
-        // Pages without memory may be unmapped, too (observed on an H200).
+        // Pages without memory may also be unmapped (observed on an H200).
         let mut ranges = self.reserved_ranges.range(..=address);
         let is_reserved = ranges
             .next_back()

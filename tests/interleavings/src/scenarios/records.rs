@@ -221,7 +221,8 @@ pub fn a_metered_test_and_another() {
 }
 
 /// Two threads open and close the same memory of another process, which a third thread also has
-/// open. The record ends with the last close, and no close is reported as that of unknown memory.
+/// open. The record ends with the last close, and no close is reported as a close of unknown
+/// memory.
 pub fn opened_by_several_and_closed_by_each() {
     let ledger = Ledger::new();
     ledger.open_scope(FIRST);
