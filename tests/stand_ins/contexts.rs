@@ -71,7 +71,7 @@ fn a_primary_context_ends_with_its_last_release_and_is_active_until_then() {
 
 /// Creates a green context of the first device.
 fn green() -> sys::CUgreenCtx {
-    // SAFETY: zero is a valid value of every field; valid out pointers, here and below.
+    // SAFETY: zero is a valid value of every field, and the out pointers are valid, here and below.
     unsafe {
         let kind = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
         let mut resource = answer(|out| sys::cuDeviceGetDevResource(0, out, kind));

@@ -46,7 +46,7 @@ fn address_in(params: &[u64; 32]) -> u64 {
 fn add(graph: sys::CUgraph, params: &mut [u64; 32]) -> CUresult {
     let mut node = ptr::null_mut();
     let (out, params) = (&raw mut node, ptr::from_mut(params));
-    // SAFETY: the parameters are 256 bytes, as `CUgraphNodeParams` is.
+    // SAFETY: the parameters are as long as `CUgraphNodeParams`, 256 bytes.
     unsafe { sys::cuGraphAddNode_v2(out, graph, ptr::null(), ptr::null(), 0, params.cast()) }
 }
 

@@ -132,7 +132,8 @@ fn a_managed_pool_takes_nothing_of_the_device_before_it_is_used() {
         context();
         let before = free_bytes();
         // SAFETY: the out pointer is valid. The properties begin with the type of memory, the types
-        // of handles and the location, whose names depend on the CUDA version of the bindings.
+        // of handles and the location. The names of these fields depend on the CUDA version of the
+        // bindings.
         let managed = answer(|out| unsafe {
             let mut props: sys::CUmemPoolProps = zeroed();
             (&raw mut props).cast::<[i32; 4]>().write([2, 0, 1, 0]);

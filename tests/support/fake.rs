@@ -199,7 +199,7 @@ impl Control {
     /// Returns the driver of this process, or `None` if it is not the stand-in.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
-        // SAFETY: the stand-in has no constructors, and a real libcuda may be loaded like this.
+        // SAFETY: the stand-in has no constructors, and a real libcuda may also be loaded.
         let library = unsafe { libloading::Library::new("libcuda.so.1") }.ok()?;
         // SAFETY: the function is not called.
         unsafe { library.get::<extern "C" fn() -> u32>(b"fake_cuda_contexts_made") }.ok()?;

@@ -196,7 +196,7 @@ impl StagingBuffer {
     }
 
     fn free(self, gpu: &Gpu) {
-        // SAFETY: nothing uses the buffer and its memory.
+        // SAFETY: nothing uses the buffer or its memory.
         unsafe {
             gpu.device.destroy_buffer(self.buffer, None);
             gpu.device.free_memory(self.memory, None);

@@ -24,7 +24,7 @@ fn leaves_it_to_the_pools() {
     let buffers = vk::CommandBufferAllocateInfo::default()
         .command_pool(commands)
         .command_buffer_count(5);
-    // SAFETY: nothing uses the descriptor sets and the command buffers.
+    // SAFETY: nothing uses the descriptor sets or the command buffers.
     unsafe {
         device.allocate_descriptor_sets(&info).expect(WORKS);
         device

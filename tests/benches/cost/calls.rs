@@ -146,8 +146,8 @@ impl Device {
     pub(crate) fn program(&self) {
         for _ in 0..ROUNDS {
             let mut pointer = 0;
-            // SAFETY: writes an address to a local variable; the kernel takes no parameters and
-            // touches no memory; the allocation is freed and never used.
+            // SAFETY: the address is written to a local variable; the kernel takes no parameters
+            // and touches no memory; the allocation is freed and never used.
             unsafe {
                 check(sys::cuMemAlloc_v2(&raw mut pointer, BYTES));
                 self.launch();

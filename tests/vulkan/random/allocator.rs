@@ -54,7 +54,7 @@ unsafe extern "system" fn reallocate(
     alignment: usize,
     scope: vk::SystemAllocationScope,
 ) -> *mut c_void {
-    // SAFETY: `old` is null or comes from `allocate`, and is used no more if this succeeds.
+    // SAFETY: `old` is null or comes from `allocate`, and is no longer used if this succeeds.
     unsafe {
         let new = match bytes {
             0 => ptr::null_mut(),

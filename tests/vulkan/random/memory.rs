@@ -265,7 +265,7 @@ pub(super) fn bind(program: &mut RandomProgram<'_>) {
             object.handle, memory.handle
         );
     }
-    // SAFETY: the objects and the memory are live and of one device, and the memory fits.
+    // SAFETY: the objects and the memory are live and belong to one device, and the memory fits.
     let done = unsafe {
         match (first.kind, &bound[..]) {
             (_, []) => return,

@@ -87,7 +87,7 @@ pub(super) fn free_sets(program: &mut RandomProgram<'_>) {
         eprint!("\n> {:x}: free sets", pool.handle);
         let sets = take_of_pool(program, pool);
         let functions = program.functions(pool.of);
-        // SAFETY: the sets are of this pool, and nothing uses them.
+        // SAFETY: the sets come from this pool, and nothing uses them.
         let freed = unsafe { functions.free_descriptor_sets(Handle::from_raw(pool.handle), &sets) };
         freed.expect(WORKS);
     }
@@ -98,7 +98,7 @@ pub(super) fn free_commands(program: &mut RandomProgram<'_>) {
         eprint!("\n> {:x}: free command buffers", pool.handle);
         let buffers = take_of_pool(program, pool);
         let functions = program.functions(pool.of);
-        // SAFETY: the command buffers are of this pool, and nothing uses them.
+        // SAFETY: the command buffers come from this pool, and nothing uses them.
         unsafe { functions.free_command_buffers(Handle::from_raw(pool.handle), &buffers) };
     }
 }

@@ -21,8 +21,8 @@ fn reserve_at(address: Option<u64>, size: u64) -> Result<u64, Error> {
     };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
     let hint = address.unwrap_or(0) as *mut libc::c_void;
-    // SAFETY: either the kernel chooses the address, or it is a range that this driver has reserved
-    // before.
+    // SAFETY: either the kernel chooses the address, or it is that of a range that this driver has
+    // reserved before.
     let mapped = unsafe { libc::mmap(hint, size as usize, libc::PROT_NONE, flags, -1, 0) };
     if mapped == libc::MAP_FAILED {
         Err(Error::OUT_OF_MEMORY)
