@@ -44,7 +44,7 @@ fn leaks_on_thousands_of_paths() {
 }
 
 /// An algorithm whose running time is cubic in the number of call sites would take most of an hour
-/// for these.
+/// for so many.
 #[test]
 fn thousands_of_call_sites_are_distinguished() {
     let test = "leaks_on_thousands_of_paths";

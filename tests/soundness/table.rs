@@ -1,7 +1,6 @@
 //! All combinations of checks with all kinds of leftovers. The expected verdicts are in the table
-//! in
-//! [`super::cells`]. Each combination has a process, which runs the combination's tests one after
-//! another.
+//! in [`super::cells`]. Each combination has a process, which runs the combination's tests one
+//! after another.
 
 use std::fs;
 use std::path::Path;

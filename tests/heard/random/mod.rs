@@ -14,7 +14,7 @@
 //!
 //! If there is a GPU, programs that make only calls which a real driver defines also run on it. The
 //! GPU's driver must accept the same calls as the stand-in, and after each step, the ledger must
-//! contain as many resources and bytes of each kind.
+//! contain the same number of resources and bytes of each kind as on the stand-in.
 //!
 //! The module `steps` says what the programs do not do. `RANDOM_PROGRAMS=1000` runs more programs,
 //! and `RANDOM_PROGRAM=17` only the one with this number. A program that fails runs again with

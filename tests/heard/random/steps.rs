@@ -192,7 +192,7 @@ pub(super) struct Program<'a> {
     random: Random,
     /// The handles and addresses of each class, with the newest last.
     known: BTreeMap<&'static str, Vec<u64>>,
-    /// The number of times that the program retains the primary context of each device.
+    /// For each device, the number of retains of the primary context that are not yet released.
     retained: [u32; 2],
     /// The contexts to which green contexts were converted.
     converted: BTreeMap<u64, u64>,
