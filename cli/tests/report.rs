@@ -126,7 +126,7 @@ fn the_exit_codes_are_those_of_the_documented_table() {
     let mut tried: Vec<(&str, Vec<Option<i32>>)> = vec![
         ("no finding", vec![report(&[&clean]), report(&[&warned])]),
         (
-            "findings, a test that ended its process, or something denied",
+            "findings, a test whose process ended before it did, or something denied",
             vec![
                 report(&[&leaking]),
                 report(&[&ended]),
