@@ -7,9 +7,8 @@
 //! would build each library only once, but the path of the library would depend on the undocumented
 //! layout of the target directory, and `cargo check` would not build it.
 //!
-//! Debug builds optimise the libraries too, though less, because the libraries slow down the
-//! programs that load them. The sources are found through a build dependency, so that the script
-//! also works for a command installed from a registry.
+//! The harness is optimised only if the command is. The sources are found through a build
+//! dependency, so that the script also works for a command installed from a registry.
 
 use std::env;
 use std::fs;
@@ -140,9 +139,9 @@ fn build(library: &Library, target: &str, directory: &Path, flag: &str) -> bool 
         .arg(directory)
         .env("RUSTFLAGS", format!("{}{flag}", library.flags));
     let settings = ["strip=\"symbols\"", "debug=false"];
-    let fast_build = (variable("PROFILE") != "release").then_some("opt-level=1");
+    let unoptimised = (variable("PROFILE") != "release").then_some("opt-level=0");
     // The settings of the library come last and take precedence.
-    for setting in settings.iter().chain(&fast_build).chain(library.profile) {
+    for setting in settings.iter().chain(&unoptimised).chain(library.profile) {
         cargo.args(["--config", &format!("profile.release.{setting}")]);
     }
     for patch in patches(library.manifest) {
