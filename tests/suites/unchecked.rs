@@ -164,7 +164,7 @@ mod suite {
 
 #[test]
 fn unchecked_tests_fail_no_check_and_hide_nothing() {
-    for _ in 0..runs(10) {
+    for _ in 0..runs(4) {
         for device in devices() {
             let checked = run_warm("unchecked::suite", 20, device, &[]);
             let output = checked.output();
