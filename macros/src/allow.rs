@@ -1,5 +1,6 @@
 //! Parses and expands `allow("fn:pattern*", reason = "…", kind = event, up_to = "1 MiB")`.
 
+use gpu_leak_check_options::PATTERN_WORDS;
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::parse::ParseStream;
@@ -7,9 +8,6 @@ use syn::{LitStr, Token, parenthesized};
 
 use crate::paths::Paths;
 use crate::value::{self, Value, size};
-
-/// The prefixes that a pattern can have.
-const PREFIXES: [&str; 5] = ["at:", "fn:", "file:", "lib:", "fingerprint:"];
 
 const USAGE: &str = "`allow(\"fn:optim::Adam::*\", reason = \"kept until the process ends\")`";
 
@@ -96,17 +94,17 @@ impl Allow {
 
 fn check(pattern: &LitStr) -> syn::Result<()> {
     let text = pattern.value();
-    match PREFIXES.iter().find_map(|it| text.strip_prefix(it)) {
-        Some(rest) if !rest.trim().is_empty() => Ok(()),
-        Some(_) => Err(syn::Error::new(
+    match text.split_once(':') {
+        Some((word, rest)) if PATTERN_WORDS.contains(&word) && !rest.trim().is_empty() => Ok(()),
+        Some((word, _)) if PATTERN_WORDS.contains(&word) => Err(syn::Error::new(
             pattern.span(),
             "an empty pattern matches nothing",
         )),
-        None => Err(syn::Error::new(
+        _ => Err(syn::Error::new(
             pattern.span(),
             format!(
-                "a pattern must begin with one of {}, as in {USAGE}",
-                PREFIXES.join(", ")
+                "a pattern must begin with one of {}:, as in {USAGE}",
+                PATTERN_WORDS.join(":, ")
             ),
         )),
     }

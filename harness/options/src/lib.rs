@@ -8,4 +8,6 @@ mod rules;
 mod table;
 pub mod units;
 
-pub use self::rules::{Conflict, FEWEST_ROUNDS, conflicts, is_reason, layer, nearest, rounds};
+pub use self::rules::{
+    Conflict, FEWEST_ROUNDS, PATTERN_WORDS, conflicts, is_reason, layer, nearest, rounds,
+};

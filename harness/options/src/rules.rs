@@ -40,6 +40,9 @@ pub fn is_reason(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
+/// The words that introduce the patterns of `allow`, as in `fn:optim::Adam::*`.
+pub const PATTERN_WORDS: [&str; 6] = ["at", "fn", "file", "lib", "allocator", "fingerprint"];
+
 /// Two options that contradict each other if both are set in the same place.
 #[derive(Clone, Copy, Debug)]
 pub struct Conflict {

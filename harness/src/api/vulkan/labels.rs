@@ -44,7 +44,7 @@ pub(super) fn kind_of(object_type: u32) -> Option<Kind> {
         23 => Kind::DescriptorSet,
         24 => Kind::Framebuffer,
         25 => Kind::CommandPool,
-        1_000_001_000 => Kind::Swapchain,
+        27 | 1_000_001_000 => Kind::Swapchain,
         1_000_150_000 => Kind::AccelerationStructure,
         _ => return None,
     })
