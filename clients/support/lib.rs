@@ -43,7 +43,8 @@ pub fn run(test: &str) -> Checked {
     run_with(test, &[])
 }
 
-/// Like [`run`], but sets environment variables.
+/// Runs the checked test with this name in a separate process, with additional environment
+/// variables.
 pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Checked {
     let (passed, mut reports, output) = run_all_with(test, variables);
     assert_eq!(reports.len(), 1, "one check, one report\n{output}");
@@ -84,7 +85,7 @@ fn run_all_with(test: &str, variables: &[(&str, &str)]) -> (bool, Vec<Report>, S
     for file in run_files(&directory) {
         reports.extend(run_file::read(&file).expect("a run file").reports);
     }
-    // If this fails, the files remain among the temporary files.
+    // If the removal fails, the files remain in the directory for temporary files.
     let _ = std::fs::remove_dir_all(&directory);
     (ended.status.success(), reports, output)
 }
@@ -103,7 +104,7 @@ fn run_files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the file and line that a finding blames.
+/// Returns the file and line to which a finding attributes the resources.
 pub fn blamed(finding: &Finding) -> Option<(&str, u32)> {
     let frame = &finding.site.frames[finding.site.user?];
     Some((frame.file.as_deref()?, frame.line?))

@@ -42,7 +42,7 @@ impl<B: Backend> Model<B> {
     }
 }
 
-/// Trains a model on random data. Returns the loss of each of the `steps` steps.
+/// Trains a model on random data. Returns the loss of each step.
 pub fn train(device: &Device, steps: usize) -> Vec<f32> {
     let mut model = Model::<Autodiff<Gpu>>::new(device);
     let mut optimizer = AdamConfig::new().init();

@@ -1,4 +1,4 @@
-//! Without a probe, a check cannot know which parts of cubecl's pages are in use, and says so.
+//! Without a probe, a check cannot know which parts of cubecl's pages are in use, and reports this.
 
 use burn::tensor::{Tensor, backend::Backend};
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
@@ -23,7 +23,8 @@ fn a_forgotten_tensor() {
     let device = Device::default();
     let scores = Tensor::<Gpu, 2>::empty([256, 1024], &device);
     std::mem::forget(scores);
-    // cubecl defers its work until it is requested, and no probe requests it here.
+    // cubecl defers its work until something requests the work, and here there is no probe to do
+    // so.
     Gpu::sync(&device).expect("nothing went wrong on the device");
 }
 

@@ -44,7 +44,7 @@ impl Training {
     }
 }
 
-/// Trains a new model. Returns the loss of each of the `steps` steps.
+/// Trains a new model. Returns the loss of each step.
 pub fn train(device: &Device, steps: usize) -> Result<Vec<f32>> {
     let mut training = Training::new(device)?;
     (0..steps).map(|_| training.step()?.to_scalar()).collect()

@@ -3,8 +3,9 @@
 //! share a buffer according to the report can do so.
 //!
 //! To test the last point, each program is compared with a twin that computes the same result but
-//! reuses the buffer. The twin must make as many fewer allocations as the report predicted. If the
-//! report only shows the peak, the twin's peak must be lower by the bytes that the report shows.
+//! reuses the buffer. The report must have predicted exactly how many allocations the twin saves.
+//! If the report only shows the peak, the twin's peak must be lower by the bytes that the report
+//! shows.
 
 use std::io::Write as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -394,8 +395,8 @@ impl Measured {
     }
 }
 
-/// Fails unless the twin makes exactly as many fewer allocations as the report predicted.
-/// Allocations that can share a buffer are not live at the same time, so both have the same peak.
+/// Fails unless the report predicted exactly how many allocations the twin saves. Allocations that
+/// can share a buffer are not live at the same time, so both programs have the same peak.
 #[track_caller]
 fn assert_reused(program: &Measured, twin: &Measured) {
     let saved: u64 = program.reusable.iter().map(Reusable::saved).sum();

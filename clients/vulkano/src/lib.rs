@@ -29,7 +29,7 @@ pub type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>
 pub struct Gpu {
     /// The device.
     pub device: Arc<Device>,
-    /// Its queue.
+    /// The queue of the device.
     pub queue: Arc<Queue>,
     /// Allocates blocks of memory, and hands out parts of them.
     pub memory: Arc<StandardMemoryAllocator>,
@@ -126,7 +126,7 @@ pub fn add_one(gpu: &Gpu, numbers: &[u32]) -> Result<Vec<u32>> {
     add_one_with(gpu, &gpu.add_one, numbers)
 }
 
-/// Like [`add_one`], with another pipeline.
+/// Adds one to each number, on the device, with the given pipeline.
 pub fn add_one_with(
     gpu: &Gpu,
     pipeline: &Arc<ComputePipeline>,

@@ -57,7 +57,8 @@ mod works {
     }
 }
 
-/// Tests that leak. Each is run in a separate process by a test below.
+/// Tests that leak, and one that runs the tests above repeatedly. Each is run in a separate process
+/// by a test below.
 mod planted {
     use super::*;
 

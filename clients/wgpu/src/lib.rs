@@ -8,7 +8,7 @@ use wgpu::util::DeviceExt as _;
 pub struct Gpu {
     /// The device.
     pub device: wgpu::Device,
-    /// Its queue.
+    /// The queue of the device.
     pub queue: wgpu::Queue,
 }
 
