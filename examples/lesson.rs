@@ -53,7 +53,7 @@ pub fn run_tests() -> Result<Vec<Checked>, Box<dyn Error>> {
 fn last_report() -> Result<Report, Box<dyn Error>> {
     let path = Sink::global()
         .path()
-        .ok_or("no results: set GPU_LEAK_CHECK_OUTPUT to a writable directory")?;
+        .ok_or("there are no results: set GPU_LEAK_CHECK_OUTPUT to a writable directory")?;
     let mut reports = run_file::read(&path)?.reports;
     reports.pop().ok_or_else(|| "the results are empty".into())
 }

@@ -12,7 +12,7 @@ use gpu_leak_kernels::{Device, Error};
 pub fn device_named(name: &str) -> Result<Device, Error> {
     let unknown = || Error::Unavailable {
         device: name.to_owned(),
-        detail: "name `embedded` or `cuda:0`".to_owned(),
+        detail: "unknown device; use `embedded` or `cuda:0`".to_owned(),
     };
     match name {
         "embedded" => Device::embedded(),

@@ -4,8 +4,8 @@
 //! cargo run --example seed_programs -- [--device embedded|cuda:0] [--program NAME] [--json FILE]
 //! ```
 //!
-//! The figures equal those of PyTorch (`kernels/tests/reference`). `--json` writes them in the same
-//! format.
+//! The figures equal those of PyTorch (`kernels/tests/reference`). `--json` writes them in the
+//! format of that reference.
 #![expect(clippy::print_stdout, reason = "the table is the program's purpose")]
 
 use std::error::Error;
@@ -14,8 +14,8 @@ use gpu_leak_examples::{device_named, option};
 use gpu_leak_kernels::programs::{PROGRAMS, Program, Row};
 use serde_json::json;
 
-/// On an embedded device, a program that needs more memory than this runs only if it is named,
-/// because it would keep the CPU busy for a minute and fill the host's memory.
+/// On an embedded device, a program that needs more memory than this runs only if `--program` names
+/// it, because it would keep the CPU busy for a minute and fill the host's memory.
 const LARGE: u64 = 256 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let too_large = device.as_embedded().is_some() && program.bytes > LARGE;
         if too_large && named.is_none() {
             println!(
-                "{}: left out on the embedded device: it needs {} MiB; name it with --program",
+                "{}: left out on the embedded device: it needs {} MiB; to run it, name it with --program",
                 program.name,
                 program.bytes >> 20
             );

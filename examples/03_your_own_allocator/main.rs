@@ -52,6 +52,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if statuses != planned {
         return Err(format!("{planned:?} were planned, not {statuses:?}").into());
     }
-    println!("\nAs planned: one is clean, one leaks a page, one leaves an unused slab in reserve.");
+    println!(
+        "\nAs planned: one is clean, one leaks a page, and one leaves an unused slab in reserve."
+    );
     Ok(())
 }
