@@ -1,12 +1,12 @@
-//! A probe for the memory pools of cubecl, which burn allocates through.
+//! A probe for the memory pools of cubecl, through which burn allocates.
 //!
 //! cubecl keeps pages of many megabytes and hands out parts of them. With this probe,
 //! gpu-leak-check knows how many bytes are in use, and a forgotten tensor fails its test. Add this
 //! line next to the tests:
 //!
 //! ```no_run
-//! # #[cfg(feature = "wgpu")]
-//! gpu_leak_check::probe!(&gpu_leak_cubecl::WGPU); // or CUDA, each with the feature of this name
+//! # #[cfg(feature = "wgpu")] gpu_leak_check::probe!(&gpu_leak_cubecl::WGPU); // or CUDA; each
+//! needs the feature of that name
 //! # fn main() {}
 //! ```
 //!
@@ -15,7 +15,8 @@
 //!
 //! - For each device, cubecl has its own thread, which does all the work and makes all driver
 //!   calls. If this thread were started inside a test, that test would own whatever the thread
-//!   allocates for the rest of its life. So the probe starts it before the first test begins.
+//!   allocates for the rest of its life. So the probe starts the thread before the first test
+//!   begins.
 //! - Each thread that computes has its own stream with its own pools, and the client reads and
 //!   empties only the pools of the calling thread. The probe is not called on the test's thread, so
 //!   all threads must share one stream.
@@ -37,7 +38,7 @@ pub static CUDA: Pools<cubecl::cuda::CudaRuntime> = Pools::new(|| {
     has_driver.then(|| (Place::cuda(0), cubecl::cuda::CudaDevice::new(0)))
 });
 
-/// The pools of wgpu's default device, if this is the first Vulkan device.
+/// The pools of wgpu's default device, if wgpu uses Vulkan.
 #[cfg(feature = "wgpu")]
 pub static WGPU: Pools<cubecl::wgpu::WgpuRuntime> = Pools::new(|| {
     use cubecl::wgpu::{AutoGraphicsApi, GraphicsApi as _, Vulkan, WgpuDevice, WgpuRuntime};
