@@ -31,7 +31,7 @@ pub(crate) enum Command {
     /// Runs `cargo test` and summarises its checks
     #[command(override_usage = "cargo gpu-leak test [OPTIONS] [CARGO'S ARGUMENTS]")]
     Test(TestOptions),
-    /// The runner that cargo starts test programs with for `--every-test`
+    /// The runner through which cargo starts test programs for `--every-test`
     #[command(name = RUNNER, hide = true)]
     EveryTest(EveryTest),
     /// Runs `cargo nextest` and summarises its checks
@@ -54,8 +54,8 @@ pub(crate) enum Command {
 
 const PASSTHROUGH_HELP: &str = "\
 The command's own options can appear anywhere before `--`; with `run`, they must precede cargo's arguments.
-The exit code is cargo's, except that 0 becomes 1 if a test ended its process or a denied condition applies,
-and 3 if nothing was checked.
+The exit code is cargo's, except that 0 becomes 1 if the process of a test ended before the test did or
+a denied condition applies, and 3 if nothing was checked.
 
 Examples:
   cargo gpu-leak test -p optim -- --nocapture
@@ -117,7 +117,7 @@ pub(crate) struct EveryTest {
     pub(crate) program: Vec<OsString>,
 }
 
-/// A format and the file that it is written to.
+/// The format of a report, and the file to which the report is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) format: Format,
@@ -259,9 +259,9 @@ pub(crate) struct Diff {
 
 /// Prints entries for gpu-leak-check.toml that allow the leaks of a run
 ///
-/// With them, a test suite with known leaks fails only on new ones. Each function that leaks gets
-/// one entry, which lists its tests. The limits of the entry are the most that any of these tests
-/// leaves now; anything above them still fails.
+/// With these entries, a test suite with known leaks fails only on new ones. An entry is for a
+/// function that leaks, and lists the tests in which it leaves the same amount. This amount is the
+/// limit of the entry; anything above it still fails.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -283,8 +283,8 @@ pub(crate) struct Allow {
     pub(crate) reason: Option<String>,
 }
 
-/// Explains a term in a report: a kind of finding, a status, the code of a reason, a label, a
-/// column
+/// Explains a term in a report: a kind of finding, a status, the code of a reason, a label or
+/// a column
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -311,7 +311,7 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) self_test: bool,
 
-    /// The self-test's own process, which plants the leaks
+    /// Plants the leaks of the self-test in this process
     #[arg(long, hide = true)]
     pub(crate) plant: bool,
 }
@@ -354,7 +354,7 @@ pub(crate) struct Report {
     pub(crate) judging: Judging,
 }
 
-/// Options for further conditions that fail the command.
+/// Options that decide when the command fails.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Judging {
     /// Also fails on each of these; may be given several times
@@ -376,7 +376,7 @@ pub(crate) struct Judging {
 }
 
 impl Judging {
-    /// Returns the exit code of a command that ends this way.
+    /// Returns the exit code that stands for `exit`.
     pub(crate) fn code(&self, exit: Exit) -> u8 {
         match exit {
             Exit::Findings => self.error_exitcode,
@@ -396,7 +396,7 @@ pub(crate) enum Deny {
     Unmatched,
     /// Checks that did not end
     Aborted,
-    /// Findings of any kind that an older run does not have
+    /// Findings of any kind that are new since an older run
     New,
     /// Findings allowed by an entry that has expired
     Expired,

@@ -21,8 +21,8 @@ pub(crate) enum DiffStatus {
     Fixed,
 }
 
-/// Identifies a test by its name and by what selects it, because several programs may have a test
-/// of that name.
+/// Identifies a test by its name and by the command that runs it alone, because several programs
+/// may have a test of that name.
 type TestKey<'run> = (&'run str, &'run str);
 
 /// Returns a line for each finding, with its status.
@@ -80,7 +80,7 @@ fn amount(finding: &Finding) -> Amount {
     }
 }
 
-/// Returns the status of a finding of both runs, and by how much it grew.
+/// Returns the status of a finding that is in both runs, and a text that says by how much it grew.
 fn growth(more: Amount) -> (DiffStatus, String) {
     match more {
         Amount { bytes: 0, count: 0 } => (DiffStatus::Known, String::new()),
@@ -94,14 +94,15 @@ fn reports(run: &Run) -> impl Iterator<Item = (&Process, &Report)> {
     processes.flat_map(|process| process.file.reports.iter().map(move |it| (process, it)))
 }
 
-/// The command that runs a test alone names its package and its program. That of an ignored test
-/// has one more option.
+/// Returns the key of a test. The command that runs a test alone names its package and its program.
+/// The command for an ignored test has one more option, which is left out of the key.
 fn test_key<'run>(process: &'run Process, report: &'run Report) -> TestKey<'run> {
     let program = report.again.as_deref().unwrap_or(&process.binary);
     (&report.test, program.trim_end_matches(" --include-ignored"))
 }
 
-/// Returns the tests that have each finding, with the amount of it that fails them.
+/// Returns, for each finding, the tests that have it, each with the amount that makes the test
+/// fail.
 fn by_test(run: &Run) -> BTreeMap<Identity, BTreeMap<TestKey<'_>, Amount>> {
     let mut tests: BTreeMap<_, BTreeMap<_, Amount>> = BTreeMap::new();
     for (process, report) in reports(run) {
@@ -120,7 +121,7 @@ fn by_test(run: &Run) -> BTreeMap<Identity, BTreeMap<TestKey<'_>, Amount>> {
 fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
     let groups = merged(run, |_, finding| (identity(finding), finding.kind));
     // If findings of several kinds have the same identity, the worst kind counts. It comes first in
-    // the list.
+    // the list, and the list is reversed, so it replaces the others.
     let named = groups
         .into_iter()
         .map(|group| (identity(&group.finding), group));
@@ -188,7 +189,7 @@ mod tests {
         assert!(changes[0].1.ends_with("(+2.00 MiB)"), "{changes:?}");
         let changes = compare(&old, &sample::run(vec![clean]));
         assert_eq!(changes[0].0, DiffStatus::NotMeasuredAgain);
-        // A test that is ignored now is the same test.
+        // A test that has become ignored is still the same test.
         let mut ignored = leaks("optim", 1);
         ignored
             .again

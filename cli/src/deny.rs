@@ -60,9 +60,9 @@ impl Denied {
         Ok(denied)
     }
 
-    /// Adds the condition that nothing was measured, if it is not already listed. It is denied if
-    /// the run requires a GPU, or if unmeasured checks are denied and the settings do not switch
-    /// checks off.
+    /// Adds the condition that nothing was measured, unless unmeasured checks are already listed.
+    /// The condition is denied if the run requires a GPU, or if unmeasured checks are denied and
+    /// the settings do not switch checks off.
     pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> ExitResult<()> {
         let settings = settings()?;
         let denies = judging.denied(settings).contains(&Deny::Unmeasured);
@@ -130,8 +130,8 @@ impl Denied {
 }
 
 impl Judging {
-    /// Returns the older run for `--deny new`. `files` are those of the run that is compared with
-    /// it; there are none yet before that run begins.
+    /// Returns the older run for `--deny new`. `files` are the files of the run that is compared
+    /// with it; the list is empty if that run has not begun.
     pub(crate) fn older(&self, files: &[PathBuf]) -> ExitResult<Option<Run>> {
         if !self.deny.contains(&Deny::New) {
             return Ok(None);
@@ -162,14 +162,14 @@ impl Judging {
     }
 }
 
-/// Returns the settings of runs that are started here.
+/// Returns the settings of runs that are started in the current directory.
 pub(crate) fn settings() -> ExitResult<RunSettings> {
     let file = workspace::configuration();
     let file = file.as_ref();
     run_settings(file.map(|(path, shown)| (&**path, &**shown))).map_err(Failure::usage)
 }
 
-/// Like [`settings`], for this run. A run is strict if any package with tests in it is.
+/// Returns [`settings`], and sets `strict` if any configuration file of `run` does.
 fn settings_of(run: &Run) -> ExitResult<RunSettings> {
     let mut settings = settings()?;
     for (shown, path) in configurations(run) {
@@ -227,8 +227,7 @@ fn first_use(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// Returns a sentence for each finding that the older run does not have, or that failed no test
-/// there.
+/// Returns a sentence for each finding that is not in the older run, or that failed no test there.
 fn added(run: &Run, older: &Run) -> Vec<String> {
     let changes = compare(older, run).into_iter();
     let new = changes.filter(|(status, _)| *status == DiffStatus::New);

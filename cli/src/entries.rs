@@ -44,7 +44,7 @@ pub(crate) fn configurations(run: &Run) -> BTreeMap<String, PathBuf> {
     let here = workspace::configuration().into_iter();
     let mut files: BTreeMap<_, _> = here.map(|(path, shown)| (shown, path)).collect();
     let in_reports = run.reports().filter_map(|it| it.configured_by.as_ref());
-    // A report from another user may name any file.
+    // A report from another user may name any file, but only configuration files are read.
     let is_configuration = |it: &&String| Path::new(it).file_name().is_some_and(|it| it == CONFIG);
     let others = in_reports.filter(|it| is_configuration(it) && !files.contains_key(*it));
     let others: BTreeSet<_> = others.collect();
@@ -52,7 +52,7 @@ pub(crate) fn configurations(run: &Run) -> BTreeMap<String, PathBuf> {
         let root = workspace::root();
         files.extend(others.into_iter().map(|it| (it.clone(), root.join(it))));
     }
-    // A run may come from another machine.
+    // If the run comes from another machine, its files may not exist here.
     files.retain(|_, path| path.is_file());
     files
 }
@@ -64,8 +64,8 @@ pub(crate) fn is_complete(overview: &Overview<'_>) -> bool {
 }
 
 /// Returns the entries and overrides of the configuration file that match nothing in a run of the
-/// whole suite. An entry some of whose tests did not run is only noted: another run may include
-/// ignored tests, or have more features.
+/// whole suite. If some of the tests of an entry did not run, a note about the entry is printed
+/// instead, because another run may include ignored tests or enable more features.
 pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResult<Vec<String>> {
     let findings = run.reports().flat_map(|report| &report.findings);
     let exceeded = findings.filter_map(|finding| finding.exceeds.as_deref());
@@ -92,7 +92,7 @@ pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResu
             )),
         }
     }
-    // Another file may have applied to a test.
+    // A different file may apply to some tests of the run.
     let is_by_another = |by: &Option<String>| by.as_ref().is_some_and(|by| by != shown);
     let tests = run.reports().filter(|it| !is_by_another(&it.configured_by));
     let tests: Vec<_> = tests.map(|report| &*report.test).collect();
@@ -104,7 +104,7 @@ pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResu
     Ok(sentences)
 }
 
-/// Returns the subject of an entry that allowed nothing, and the remedy.
+/// Returns a sentence about an entry that matched nothing, with the remedy.
 fn unmatched_entry(entry: &Suppression) -> String {
     let tests: Vec<_> = entry.tests.iter().map(String::as_str).collect();
     let tests = match &tests[..] {

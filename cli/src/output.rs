@@ -96,7 +96,7 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Ve
 }
 
 /// Returns, for example, `train::a, train::b and 3 more tests`. At most `most` of `tests` are
-/// named.
+/// listed.
 pub(crate) fn test_names(tests: &[&str], most: usize) -> String {
     let shown = tests.iter().take(most).map(|test| escape::name(test));
     let mut text = shown.collect::<Vec<_>>().join(", ");

@@ -24,7 +24,8 @@ pub(crate) struct Overview<'run> {
     /// The findings: the worst kind first, then the largest.
     pub(crate) groups: Vec<Group<'run>>,
     /// The checks that did not end, by name. Some of them also have a report, with the status
-    /// `Aborted`: a format that shows each report takes the others from `run.aborted()` instead.
+    /// `Aborted`: a format that shows each report takes the checks without a report from
+    /// `run.aborted()`.
     pub(crate) aborted: Vec<Began>,
     /// The checks that fail because their tests did not leave what was expected.
     pub(crate) unexpected: Vec<&'run Report>,
@@ -63,7 +64,8 @@ pub(crate) struct Peak<'run> {
 }
 
 impl Peak<'_> {
-    /// Returns its row of a table: the device, the layer, the figure, the peak and the test.
+    /// Returns the row of a table for this peak: the device, the layer, the figure, the peak and
+    /// the test.
     pub(crate) fn cells(&self) -> [String; 5] {
         let amount = match self.figure {
             Figure::Handles => count(self.peak),
@@ -166,17 +168,18 @@ pub(crate) type Identity = (
     Option<String>,
 );
 
-/// Returns the identity of a finding across runs, which is stable even if lines are inserted: the
-/// functions of its stack, the device, the allocator and the library (a function without lines may
-/// call several). A reserve, an exceeded limit and memory that only a probe counts have no stack:
-/// they are distinguished by the pool, the kind of resource and the option.
+/// Returns the identity of a finding across runs, which stays the same even if lines are inserted:
+/// the functions of its stack, the device, the allocator and the library. The library is included
+/// because a function whose lines are unknown may call several libraries. A reserve, an exceeded
+/// limit and memory that only a probe counts have no stack: they are distinguished by the pool, the
+/// kind of resource and the exceeded option.
 pub(crate) fn identity(finding: &Finding) -> Identity {
     of_site(finding, site(finding).fingerprint.clone())
 }
 
-/// Returns the identity of a finding within one run: its line, and the functions that led to it
-/// except the test itself, so that one mistake in several tests is one finding. Without a known
-/// frame, it is the finding's [`identity`].
+/// Returns the identity of a finding within one run: its line and the functions that led to that
+/// line, except the test itself. A mistake that several tests reach is therefore one finding. If no
+/// frame of the user's code is known, the result is the finding's [`identity`].
 fn place(report: &Report, finding: &Finding) -> Identity {
     let site = finding.shown_site();
     if site.user_frame().is_none() {
@@ -193,7 +196,7 @@ fn place(report: &Report, finding: &Finding) -> Identity {
 }
 
 /// Returns the call site of the allocation or, if that site is unknown, of the failed free, so that
-/// two failing frees of one allocation are the same finding in two runs.
+/// a failed free has the same identity in two runs.
 fn site(finding: &Finding) -> &Site {
     match &finding.failed {
         Some(failed) if finding.site.fingerprint.is_empty() => &failed.site,
@@ -217,7 +220,8 @@ fn of_site(finding: &Finding, site: String) -> Identity {
     )
 }
 
-/// Merges the findings of a run that have the same key: the worst kind first, then the largest.
+/// Merges the findings of a run that have the same key. Returns the worst kind first and, within a
+/// kind, the largest finding first.
 pub(crate) fn merged<'run, Key: Ord>(
     run: &'run Run,
     key: impl Fn(&'run Report, &'run Finding) -> Key,
@@ -314,7 +318,8 @@ fn live_at_peaks(run: &Run) -> Vec<(&str, &LivePeak)> {
     highest.into_values().collect()
 }
 
-/// Returns the effect of a check on its test. If it has none, the default policy decides.
+/// Returns the effect of a check on its test. If the report does not contain it, the default policy
+/// decides.
 pub(crate) fn outcome(report: &Report) -> Outcome {
     let by_default = || report.status.default_outcome();
     report.outcome.unwrap_or_else(by_default)
@@ -323,7 +328,8 @@ pub(crate) fn outcome(report: &Report) -> Outcome {
 /// Returns the effect of one finding on its test.
 fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
     if finding.is_unconfirmed() {
-        // An unconfirmed finding makes its check inconclusive, unless another one fails the check.
+        // An unconfirmed finding makes its check inconclusive, unless another finding fails the
+        // check.
         return match report.status.is_unmeasured() {
             true => outcome(report),
             false => Outcome::Pass,
@@ -366,7 +372,7 @@ fn flaky_test(earlier: &[Process], last: &Process) -> Option<String> {
     Some(format!("flaky: {test}: {}", parts.join(", ")))
 }
 
-/// Returns the test with the worst status in an attempt.
+/// Returns the test with the worst status in an attempt, and that status.
 fn worst_result(attempt: &Process) -> Option<(&str, CheckStatus)> {
     let reports = attempt.file.reports.iter();
     let reports = reports.map(|report| (report.test.as_str(), report.status));
@@ -433,7 +439,7 @@ mod tests {
             let mut leak = sample::finding(FindingKind::Leaked, "train::helper", 1, 16);
             leak.site.frames[0].line = Some(line);
             leak.site.frames[1].function = Some(format!("train::{test}::{{{{closure}}}}").into());
-            // The function that calls a test is not part of a finding's identity.
+            // The function of the test itself is not part of a finding's identity.
             leak.site.frames.push(Frame {
                 function: Some(format!("train::{test}").into()),
                 owner: Owner::User,

@@ -20,7 +20,7 @@ use crate::output::{Stream, print, say};
 
 /// How often a line about a program may be printed.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Moves to the beginning of the line and clears it.
+/// Moves the cursor to the beginning of the line and clears the line.
 const CLEAR: &str = "\r\x1b[K";
 
 /// The progress of tests that each run in a separate process.
@@ -141,7 +141,7 @@ impl Drop for Program {
 }
 
 /// Returns how many resources and bytes the processes hold according to their newest snapshots.
-/// Returns `None` without snapshots.
+/// Returns `None` if there are no snapshots.
 fn held(directory: &Path) -> Option<(u64, u64)> {
     let files = run_files(directory).ok()?;
     let snapshots = files

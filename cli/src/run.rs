@@ -26,11 +26,11 @@ pub(crate) struct Run {
     pub(crate) processes: Vec<Process>,
     /// The attempts at tests that were followed by a later attempt, in order.
     pub(crate) earlier: HashMap<AttemptedTest, Vec<Process>>,
-    /// The files, as they were named or found.
+    /// The files of the runs, with their paths as the user passed them or as they were found.
     pub(crate) files: Vec<PathBuf>,
     /// The files that are recordings. Their checks are judged again.
     pub(crate) recordings: Vec<PathBuf>,
-    /// Files and lines that could not be read, one sentence each.
+    /// Problems with the files, such as lines that could not be read, one sentence each.
     pub(crate) problems: Vec<String>,
 }
 
@@ -46,7 +46,8 @@ pub(crate) struct Process {
 /// A test that its runner may attempt several times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AttemptedTest {
-    /// The runner's ID. Several runs, such as the jobs of a matrix, may have the same name.
+    /// The ID that the test runner gave to its run. Several runs, such as the jobs of a matrix, may
+    /// have the same name.
     run: String,
     test: String,
     round: Option<u32>,
@@ -112,7 +113,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Returns an error if `older` is this run. A comparison would show no difference.
+    /// Returns an error if `older` is this run, because a comparison would show no difference.
     pub(crate) fn must_differ_from(&self, older: &Self) -> ExitResult<()> {
         let files = |run: &Self| -> BTreeSet<PathBuf> {
             let files = run.files.iter();
@@ -154,8 +155,8 @@ impl Run {
             .flat_map(|process| &process.file.unowned)
     }
 
-    /// Returns the program and the name of each unchecked thread. The name of such a thread is the
-    /// name of a test.
+    /// Returns the program and the name of each unchecked thread. A thread that runs a test has the
+    /// name of that test.
     pub(crate) fn unchecked(&self) -> impl Iterator<Item = (&str, &str)> {
         self.processes.iter().flat_map(|process| {
             let threads = process.file.unchecked.iter();
@@ -213,8 +214,8 @@ impl Run {
             let running = std::mem::take(&mut file.aborted);
             if !running.is_empty() {
                 self.problems.push(format!(
-                    "still running: {} of {}; `cargo gpu-leak report` includes it when that \
-                     process has ended",
+                    "still running: {} of {}; `cargo gpu-leak report` shows the results once \
+                     that process has ended",
                     tests(&running),
                     path.display()
                 ));
@@ -236,7 +237,7 @@ impl Run {
         });
     }
 
-    /// Records a problem with a file. The file's undamaged lines still count.
+    /// Records the problems with a file. The file's undamaged lines still count.
     fn note_problems(&mut self, path: &Path, file: &RunFile) {
         let shown = path.display();
         if file.header.is_none() {
@@ -263,18 +264,18 @@ impl Run {
         }
         if let Some(first) = file.first_unreadable {
             self.problems.push(format!(
-                "cannot read {} of {shown}, beginning with line {first}, so tests that did end may \
-                 be listed as aborted: run the tests again if the file is damaged, pass the \
-                 files one by one if it was made from several, and update cargo-gpu-leak if a newer \
-                 release has written it",
+                "cannot read {} of {shown} (the first is line {first}), so finished tests may be listed \
+                 as aborted. If the file is damaged, run the tests again; if several files were \
+                 concatenated, pass them separately; if a newer release wrote the file, update \
+                 cargo-gpu-leak",
                 gpu_leak_check::units::quantity(file.unreadable as u64, "line"),
             ));
         }
     }
 
-    /// Removes the second record of an isolated test that ended its process: the test's own file
-    /// says that it began, and the parent process's file says how it ended. Another attempt at the
-    /// test ended on its own.
+    /// Removes the second record of an isolated test whose process ended before the test did: the
+    /// test's own file says that the test began, and the parent process's file says how it ended.
+    /// The records of different attempts at a test are independent.
     fn forget_duplicate_aborts(&mut self) {
         let reported = self.processes.iter().flat_map(|process| {
             let reports = process.file.reports.iter();
@@ -317,7 +318,8 @@ impl Run {
 
 /// Returns one copy of each file: there may be several, such as two downloads of the same artifact,
 /// or one from before the process ended. Since a file only grows, the longest copy has all lines.
-/// Two copies of the harness in one process may have begun their files at the same moment.
+/// Files with the same header but different reports are not copies: two copies of the harness in
+/// one process may have begun their files at the same moment.
 fn complete(found: Vec<(PathBuf, RunFile)>) -> Vec<(PathBuf, RunFile)> {
     let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let begins_with = |one: &RunFile, other: &RunFile| one.reports.starts_with(&other.reports);
@@ -413,8 +415,8 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     report
 }
 
-/// Returns the name of the program that wrote the file. Several packages may have programs of the
-/// same name.
+/// Returns the name of the program that wrote the file. The name includes the package, because
+/// several packages may have programs of the same name.
 fn program(path: &Path, header: Option<&Header>) -> String {
     let binary = binary(path, header.map(|header| header.pid));
     match header.and_then(|header| header.environment.package.as_ref()) {

@@ -28,7 +28,7 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
                 "there is no run of this workspace in {runs}: run checked tests first, for example with `cargo gpu-leak test`"
             )),
             Err(failure) => Failure::usage(format!(
-                "there is no run in {runs}: pass the directory of a run; {}",
+                "there is no run in {runs}: pass the directory of a run ({})",
                 failure.message
             )),
         }
@@ -67,14 +67,14 @@ pub(crate) fn before(run: &[PathBuf]) -> ExitResult<Option<PathBuf>> {
         .find(is_earlier))
 }
 
-/// Whether the run in this directory may be one of this workspace. Several workspaces may share a
+/// Whether the run in this directory may belong to this workspace. Several workspaces may share a
 /// target directory.
 fn may_be_of_this_workspace(directory: &Path) -> bool {
     let Ok(workspace) = Workspace::here() else {
         return true;
     };
     let files = run_files(directory).unwrap_or_default();
-    // A directory that does not exist here is one of another machine or container.
+    // A directory that does not exist here belongs to another machine or container.
     let packages = files.iter().filter_map(|file| manifest_dir_of(file));
     let mut packages = packages.filter(|it| it.is_dir()).peekable();
     packages.peek().is_none() || packages.any(|it| workspace.has_package_in(&it))
@@ -126,7 +126,7 @@ pub(crate) fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
             older.len() + 1,
             newest.display()
         ))),
-        // A run may have the name of an unrelated directory here.
+        // A run may have the same name as an unrelated directory here.
         [] => run_files(&directory_of_name(path)?)
             .ok()
             .filter(|files| !files.is_empty())
@@ -139,7 +139,7 @@ pub(crate) fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
     }
 }
 
-/// Returns the directory that a run of this name has, if there is one in the workspace.
+/// Returns the directory that a run of this name would have in the workspace.
 fn directory_of_name(name: &Path) -> ExitResult<PathBuf> {
     Ok(workspace::runs()?.join(run_file_name(&name.to_string_lossy())))
 }
@@ -153,7 +153,7 @@ fn named_run(name: &Path) -> ExitResult<PathBuf> {
         return Ok(run);
     }
     let runs = workspace::runs()?;
-    // If this is a path, the message says that it cannot be read.
+    // If `name` is a path, the caller reports that the path cannot be read.
     if name.components().count() > 1 {
         return Ok(name.to_owned());
     }

@@ -20,7 +20,8 @@ use crate::render::{self, Format, Settings};
 use crate::run::Run;
 use crate::workspace;
 
-/// One run of a program under the command: the directory that its processes write their files to.
+/// A run of a program that the command starts, with the directory to which its processes write
+/// their files.
 #[derive(Debug)]
 pub(crate) struct Session {
     runs: PathBuf,
@@ -32,8 +33,9 @@ pub(crate) struct Session {
 
 impl Session {
     /// Creates a run of the subcommand `kind`, whose directory will be in `runs`. Its name is
-    /// `name`, or the value of `GPU_LEAK_CHECK_RUN`. It replaces an earlier run of that name once
-    /// a check has begun. With `peaks`, its checks report the contents of each peak.
+    /// `name`, the value of `GPU_LEAK_CHECK_RUN` or, without either, a new name. It replaces an
+    /// earlier run of the same name once a check has begun. With `peaks`, its checks report the
+    /// contents of each peak.
     pub(crate) fn new(
         kind: &str,
         runs: PathBuf,
@@ -41,7 +43,8 @@ impl Session {
         peaks: bool,
     ) -> ExitResult<Self> {
         let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
-        // A run that is started inside another one, such as by a test, is a separate run.
+        // A run that is started inside another one, for example by a test, is a separate run: it
+        // does not inherit the outer run's name.
         let outer = env::var(SESSION).unwrap_or_default();
         let is_outer = outer
             .split_once(' ')
@@ -82,7 +85,8 @@ impl Session {
         command
             .env("GPU_LEAK_CHECK_RUN", &self.name)
             .env(SESSION, self.mark())
-            // This is set even for cargo, which may be configured to build in another directory.
+            // This variable is set even for cargo, because cargo may be configured to build in
+            // another directory.
             .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
         if self.peaks {
             command.env("GPU_LEAK_CHECK_PEAKS", "true");
@@ -96,8 +100,8 @@ impl Session {
         format!("{} {}", process::id(), self.name)
     }
 
-    /// Returns a note about the processes that the program has left behind, such as those that it
-    /// started in the background; `None` if there are none. They may use a GPU later.
+    /// Returns a note about processes that the program started and that are still running, or
+    /// `None` if there are none. Such processes may use a GPU later.
     pub(crate) fn left_behind(&self) -> Option<String> {
         let mark = format!("{SESSION}={}", self.mark());
         let is_of_run = |process: &PathBuf| {
@@ -124,8 +128,8 @@ impl Session {
     }
 
     /// Returns the records that the processes of this run wrote, or `None` if no process had a
-    /// check. If they could not write any, this becomes a problem of the run instead of an error,
-    /// so that the program's exit code is kept.
+    /// check. If they could not write any, that is recorded as a problem of the run and is not an
+    /// error, so that the program's exit code is kept.
     pub(crate) fn read(&self) -> ExitResult<Option<Run>> {
         let directory = self.directory();
         let shown = directory.display();
@@ -139,8 +143,9 @@ impl Session {
                 }
                 let why = why.map_or_else(String::new, |why| format!(" ({why})"));
                 format!(
-                    "no process could write its file to {shown}{why}: make that directory \
-                     writable and free space there, or name another one with GPU_LEAK_CHECK_OUTPUT"
+                    "no process could write its file to {shown}{why}: make sure that this \
+                     directory is writable and that its disk is not full, or set \
+                     GPU_LEAK_CHECK_OUTPUT to another directory"
                 )
             }
         };
@@ -159,8 +164,8 @@ fn why_not_writable(directory: &Path) -> Option<String> {
 }
 
 /// Prints the summary of a run and then `hints` to standard error, since standard output belongs to
-/// the program, and writes the files that `--report` requests. Returns the exit of the first that
-/// could not be written, like [`write_all`].
+/// the program, and writes the files that `--report` requests. Returns the exit of the first output
+/// that could not be written.
 pub(crate) fn summarise(
     overview: &Overview<'_>,
     hints: impl IntoIterator<Item = String>,
@@ -188,7 +193,7 @@ fn unwritten(written: ExitResult<()>) -> Option<Exit> {
     Some(failure.exit)
 }
 
-/// Prints one format to `stream`.
+/// Prints the report in one format to `stream`.
 pub(crate) fn print_report(
     format: Format,
     stream: Stream,
@@ -205,14 +210,14 @@ pub(crate) fn print_report(
         .map_err(|why| Failure::usage(format!("cannot write to {}: {why}", stream.name())))
 }
 
-/// Writes one format to `file`.
+/// Writes the report in one format to `file`.
 pub(crate) fn write_report(format: Format, file: &Path, overview: &Overview<'_>) -> ExitResult<()> {
     fs::write(file, rendered(format, WIDTH, overview)?)
         .map_err(|why| Failure::cannot_write(file.display(), why))
 }
 
 fn rendered(format: Format, width: usize, overview: &Overview<'_>) -> ExitResult<Vec<u8>> {
-    // Either may be named through a link.
+    // Both paths may contain symbolic links.
     let resolved = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
     let how = Settings {
         width,

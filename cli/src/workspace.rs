@@ -1,4 +1,4 @@
-//! The cargo workspace that the command is called in: where its runs are, and its configuration.
+//! The cargo workspace in which the command is called: where its runs are, and its configuration.
 
 use std::env;
 use std::ffi::OsString;
@@ -36,15 +36,15 @@ struct Package {
 /// The manifest that cargo's arguments name.
 static MANIFEST: OnceLock<PathBuf> = OnceLock::new();
 
-/// Makes the workspace of `manifest` the one that the command is called in. This has no effect once
-/// the workspace has been determined.
+/// Makes the command use the workspace of `manifest`. This has no effect once the workspace has
+/// been determined.
 pub(crate) fn set_manifest(manifest: &Path) {
     // It is set only once, before the workspace is read.
     let _ = MANIFEST.set(manifest.to_owned());
 }
 
-/// Returns the directory that decides which package and which configuration file are meant: the
-/// directory of the manifest that cargo's arguments name, or the working directory.
+/// Returns the directory that determines the package and the configuration file: the directory of
+/// the manifest that cargo's arguments name, or the working directory.
 fn starting_directory() -> io::Result<PathBuf> {
     let Some(manifest) = MANIFEST.get() else {
         return env::current_dir();
@@ -88,7 +88,7 @@ impl Workspace {
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             let why = why.trim().trim_start_matches("error: ");
-            return Err(format!("this is not a cargo workspace: {why}"));
+            return Err(format!("cannot load the cargo workspace: {why}"));
         }
         serde_json::from_slice(&output.stdout)
             .map_err(|why| format!("cannot parse the output of cargo metadata: {why}"))
@@ -125,7 +125,7 @@ impl Workspace {
     }
 }
 
-/// Returns a name that no other run has: `test-1795260000-4711`.
+/// Returns a name that no other run has, for example `test-1795260000-4711`.
 pub(crate) fn new_run_name(kind: &str) -> String {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since_1970.map_or(0, |since| since.as_secs());
@@ -142,7 +142,7 @@ pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
-/// Returns the directory that paths in reports and in the configuration file are relative to: the
+/// Returns the directory to which paths in reports and in the configuration file are relative: the
 /// root of the workspace, or the working directory outside a workspace.
 pub(crate) fn root() -> PathBuf {
     let root = Workspace::here().map(|workspace| workspace.workspace_root);

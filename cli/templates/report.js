@@ -17,7 +17,8 @@
   const filters = [...document.querySelectorAll("button.filter")];
   const isOn = (button) => button.getAttribute("aria-pressed") === "true";
 
-  // The first entries of a list are in the page; the others are lists of lines: see `long_list.rs`.
+  // The first entries of a list are elements of the page; the others are lists of lines: see
+  // `long_list.rs`.
   const block = document.getElementById("rest");
   const rest = block ? JSON.parse(block.textContent) : { lines: [], findings: [], tests: [] };
   const STEP = 100;

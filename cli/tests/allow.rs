@@ -78,7 +78,8 @@ fn more_than_an_entry_allows_fails() {
     let both = ["keeps_the_given_count", "keeps_a_tensor"];
     assert_eq!(code(&run("another", "1", &both)), Some(1));
 
-    // The line to change is printed. A second entry is not, because it would never take effect.
+    // The lines to change are printed. A second entry is not printed, because it would never take
+    // effect.
     let shown = allow(&doubled, &[]);
     assert_eq!(shown.stdout, "", "{shown:?}");
     for change in [

@@ -62,7 +62,7 @@ fn is_required() -> bool {
 }
 
 impl Chromium {
-    /// Returns `None` if Chromium is neither installed nor required.
+    /// Starts Chromium, or returns `None` if Chromium is neither installed nor required.
     #[expect(clippy::print_stdout, reason = "prints why nothing was tested")]
     pub(crate) fn start() -> Option<Self> {
         let Some(path) = installed() else {

@@ -276,7 +276,7 @@ fn a_leak_that_cargo_does_not_notice_fails_the_command() {
     let run = |test| call(with_cargo(directory.path(), test, 0).arg("test"));
     let leaked = run("keeps_a_tensor");
     assert_eq!(leaked.code, Some(1), "{leaked:?}");
-    // A failure that the test caught is not one of the test.
+    // A failure that the test caught is not a failure of the test.
     let caught = run("catches_a_block_that_fails");
     assert_eq!(caught.code, Some(0), "{caught:?}");
     assert!(caught.stderr.contains("1 clean, 1 leaked"), "{caught:?}");
@@ -319,7 +319,7 @@ fn the_file_can_watch_every_test() {
     assert!(given.contains("runner=["), "{given}");
 }
 
-/// The tests may need it, for example to get privileges.
+/// The tests may need their runner, for example to get privileges.
 #[test]
 fn a_runner_of_the_users_own_that_is_not_used_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -364,7 +364,7 @@ fn a_runner_of_the_users_own_that_is_not_used_is_named() {
     assert!(!unrelated.stderr.contains("the runner in"), "{unrelated:?}");
 }
 
-/// Otherwise, tests without the attribute would pass unnoticed.
+/// Otherwise, tests without the attribute would pass without being checked.
 #[test]
 fn nextest_refuses_what_it_cannot_watch() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -488,7 +488,7 @@ fn a_named_run_stays_until_a_new_one_of_its_name_has_begun() {
     run("keeps_a_tensor", &[]);
     let marked = files();
     assert_eq!(marked, 2, "a marker and a run file");
-    // Nothing is compiled, so that there is no new run.
+    // This cargo runs no test, so there is no new run.
     run("", &[]);
     assert_eq!(files(), marked);
     let mut report = command();
@@ -549,7 +549,10 @@ fn the_manifest_that_cargo_gets_names_the_workspace() {
                 .env_remove("GPU_LEAK_CHECK_OUTPUT"),
         );
         assert!(ended.stderr.contains("gpu-leak-check.toml:2"), "{ended:?}");
-        assert!(!ended.stderr.contains("not a cargo workspace"), "{ended:?}");
+        assert!(
+            !ended.stderr.contains("cannot load the cargo workspace"),
+            "{ended:?}"
+        );
     }
 }
 

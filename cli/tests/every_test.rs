@@ -158,12 +158,12 @@ fn runner_at(command: &Path, words: &[&str]) -> CliOutput {
     runner_by(command, &this, words, |_| {})
 }
 
-/// Like [`runner`], but `prepare` may change the command first.
+/// Starts the runner on this program as cargo would. `prepare` may change the command first.
 fn runner_with(words: &[&str], prepare: impl FnOnce(&mut Command)) -> CliOutput {
     runner_of(&env::current_exe().expect("this program"), words, prepare)
 }
 
-/// Like [`runner_with`], but for another test program.
+/// Starts the runner on another test program. `prepare` may change the command first.
 fn runner_of(program: &Path, words: &[&str], prepare: impl FnOnce(&mut Command)) -> CliOutput {
     let command = Path::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"));
     runner_by(command, program, words, prepare)

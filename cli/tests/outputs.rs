@@ -139,7 +139,7 @@ fn programs_of_the_same_name_are_several_suites() {
     }
 }
 
-/// A runner's directory may be a link to another disk.
+/// The directory of a CI runner may be a link to another disk.
 #[cfg(unix)]
 #[test]
 fn a_repository_that_is_named_through_a_link_is_found() {

@@ -111,7 +111,7 @@ fn a_link_opens_a_view_or_a_place() {
         view.value("document.querySelector('details[open]').id"),
         "finding-2"
     );
-    // A link leads from a test to its finding.
+    // A link in a test leads to its finding.
     view.click("#test-1 > summary");
     view.click("#test-1 .body a");
     let opened = "document.querySelector(location.hash + '.finding').open";
@@ -209,8 +209,7 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
         "document.querySelector({figure:?} + ' desc').textContent"
     ));
     let described = described.as_str().expect("text");
-    let words =
-        "judged run: allocator:gpu-leak-kernels allocated from 0 B to 1.00 KiB, 1.00 KiB at most.";
+    let words = "judged run: allocated by allocator:gpu-leak-kernels: 0 B at the start, 1.00 KiB at the end, 1.00 KiB at the peak.";
     assert!(described.contains(words), "{described}");
     assert!(view.text(&format!("{figure} table")).contains("1.00 KiB"));
 
@@ -401,7 +400,7 @@ fn ten_thousand_findings_are_all_shown_and_searchable() {
         view.shown(),
         "10000 of 10000 findings, 10000 of 10000 tests shown"
     );
-    // The first hundred findings are in the page, and a button lists more.
+    // The first hundred findings are on the page, and a button lists more.
     assert_eq!(view.count("details.finding"), 100);
     let reported = "100 of 10000 are listed.List 100 more";
     assert_eq!(view.text("#findings-rest").replace('\n', ""), reported);
@@ -409,7 +408,7 @@ fn ten_thousand_findings_are_all_shown_and_searchable() {
     assert_eq!(view.count("details.finding"), 200);
     let focused = "document.activeElement.parentElement.id";
     assert_eq!(view.value(focused), "finding-101");
-    // A link leads to findings that are not listed yet, with all of their details.
+    // Following a link to a finding that is not listed yet adds it to the list and opens it.
     view.value("(location.hash = 'finding-9999') && null");
     view.value("new Promise((done) => setTimeout(() => done(null)))");
     assert_eq!(view.count("#finding-9999[open] .stack pre"), 1);

@@ -475,7 +475,7 @@ fn the_newest_run_is_one_of_this_workspace() {
     assert!(!known.stderr.contains("denied: new"), "{known:?}");
 }
 
-/// What is missing from the older run seems to be new.
+/// A finding that is missing from the older run seems to be new.
 #[test]
 fn the_problems_of_the_older_run_are_noted() {
     let base = tempfile::tempdir().expect("a directory");

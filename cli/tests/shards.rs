@@ -21,7 +21,8 @@ fn attempt(base: &Path, test: &str, number: u32, round: &str) {
     attempt_of("5f2c-aa", base, test, number, round);
 }
 
-/// Like [`attempt`], in the run to which nextest gave this ID.
+/// Checks `test` as attempt `number` of nextest in `round` of the run to which nextest gave the ID
+/// `run`.
 fn attempt_of(run: &str, base: &Path, test: &str, number: u32, round: &str) {
     let status = checking(base, "r", test)
         .env("NEXTEST_RUN_ID", run)
@@ -36,7 +37,8 @@ fn attempt_of(run: &str, base: &Path, test: &str, number: u32, round: &str) {
     status.expect("this program runs");
 }
 
-/// nextest runs an archive in a copy of the workspace, and sets this variable to the package there.
+/// nextest runs an archive in a copy of the workspace, and sets `CARGO_MANIFEST_DIR` to the
+/// directory of the package in that copy.
 #[test]
 fn an_archive_writes_its_results_to_the_workspace_in_which_it_runs() {
     let there = tempfile::tempdir().expect("a directory");

@@ -10,7 +10,8 @@ use std::process::Command;
 use crate::support::{CliOutput, call, cargo_that_runs, command};
 
 /// Writes a script in place of cargo. It runs each of the planted `tests` in a separate process,
-/// ignores that one of them ends its process, and succeeds as if no test had failed.
+/// continues if the process of a test ends before the test does, and succeeds as if no test had
+/// failed.
 fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
     let this = env::current_exe().expect("this program");
     let tests: Vec<_> = tests
@@ -31,7 +32,8 @@ fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> CliOutput {
     tested_in(&mut command(), tests, configuration, words)
 }
 
-/// Like [`tested`], with this command, which may have further variables.
+/// Runs `cargo gpu-leak test WORDS` over these tests with `command`, in which the caller may have
+/// set further variables.
 fn tested_in(
     command: &mut Command,
     tests: &[&str],
@@ -96,7 +98,7 @@ fn a_suite_with_every_way_to_be_blind_fails_under_strict_and_names_each() {
     assert!(incomplete.stderr.contains(note), "{incomplete:?}");
 }
 
-/// Without `--strict`, only the test that ended its process fails.
+/// Without `--strict`, only the test whose process ended before it did is a failure.
 #[test]
 fn each_blind_test_alone_passes_unless_strict_is_given() {
     for (test, code) in BLIND.into_iter().zip([1, 1, 3, 1, 0]) {

@@ -1,5 +1,5 @@
 //! Runs this program with the [`planted`](super::planted) tests, which real checks judge on the
-//! embedded device. Also runs the built command.
+//! embedded device. This module also runs the built command.
 
 use std::env;
 use std::fs;
@@ -18,7 +18,8 @@ pub(crate) fn checked(base: &Path, run: &str, tests: &[&str]) -> PathBuf {
     checked_with(base, run, tests, None)
 }
 
-/// Like [`checked`], with a configuration file.
+/// Runs the planted tests `tests`, possibly with a configuration file, and returns the directory of
+/// the run, which is in `base`.
 pub(crate) fn checked_with(
     base: &Path,
     run: &str,
@@ -28,7 +29,8 @@ pub(crate) fn checked_with(
     checked_in(base, run, tests, config, &[])
 }
 
-/// Like [`checked_with`], with additional environment variables.
+/// Runs the planted tests `tests`, possibly with a configuration file and with additional
+/// environment variables, and returns the directory of the run, which is in `base`.
 pub(crate) fn checked_in(
     base: &Path,
     run: &str,

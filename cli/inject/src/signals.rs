@@ -28,7 +28,7 @@ pub(crate) enum Signal {
 /// The signals that end a program from outside.
 pub(crate) const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The largest number of milliseconds for which a handler waits for the process to end. The process
+/// The maximum number of milliseconds for which a handler waits for the process to end. The process
 /// ends sooner, unless the snapshot needs a lock that the interrupted thread holds.
 const LONGEST_WAIT: u32 = 5000;
 
@@ -82,7 +82,7 @@ pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
     installed
 }
 
-/// Undoes [`take_over`].
+/// Undoes [`take_over`] for all signals.
 pub(crate) fn give_back() {
     let taken = TAKEN_OVER.swap(0, Ordering::Relaxed);
     for signal in (1..64).filter(|signal| taken & 1 << signal != 0) {

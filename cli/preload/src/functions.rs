@@ -1,4 +1,4 @@
-//! The driver's functions that the harness has wrappers for, as names and as symbols of this
+//! The driver's functions for which the harness has wrappers, as names and as symbols of this
 //! library. A look-up of one of the names loads the harness. A library that is linked to the driver
 //! and opened after the program has started is bound to the symbols, and through them to the
 //! harness's wrappers.
@@ -15,7 +15,7 @@ macro_rules! functions {
         pub(crate) static $names: &[WatchedFunction] = &[$(WatchedFunction::known(
             match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
-                Err(_) => panic!("names contain no NUL byte"),
+                Err(_) => panic!("a function name must not contain a NUL byte"),
             },
         )),*];
     };
@@ -114,7 +114,7 @@ mod tests {
         let in_one: Vec<_> = symbols.symmetric_difference(&watched).collect();
         assert!(
             in_one.is_empty(),
-            "in the list `CUDA` of this file or in harness/src/api/cuda/functions.rs, and not in both: {in_one:?}"
+            "in the list `CUDA` of this file or in harness/src/api/cuda/functions.rs, but not in both: {in_one:?}"
         );
     }
 

@@ -1,5 +1,5 @@
 //! `cargo gpu-leak allow`: entries of the configuration file for the leaks of a run. Each entry is
-//! about one call site, and its limits are the amounts that the call site leaves today, so that
+//! for one call site. Its limits are the amounts that a test leaves there in this run, so that
 //! anything more fails.
 
 mod configuration;

@@ -8,8 +8,8 @@ use toml_edit::{DocumentMut, Item};
 
 use crate::workspace::Workspace;
 
-/// Options that change how the suite is built, run or shown, or that add to the report. `run` is the
-/// subcommand of nextest.
+/// Options that do not select a part of the suite: they change how the suite is built, run or
+/// shown, or they add tests. `run` is the subcommand of nextest.
 const HARMLESS: [&str; 22] = [
     "--",
     "-q",
@@ -34,7 +34,7 @@ const HARMLESS: [&str; 22] = [
     "--no-capture",
     "--show-output",
 ];
-/// Harmless options with a value. The value may be the next word.
+/// Harmless options that take a value. The value may be the next argument.
 const WITH_VALUE: [&str; 11] = [
     "--features",
     "--profile",
@@ -49,7 +49,7 @@ const WITH_VALUE: [&str; 11] = [
     "--config",
 ];
 
-/// Options with a value that select what runs.
+/// Options that take a value and select what runs.
 const NAMING: [&str; 4] = ["--bin", "--example", "--package", "-p"];
 
 /// The arguments of one of cargo's subcommands.
@@ -63,7 +63,7 @@ impl CargoArguments<'_> {
         self.args.iter().any(|it| it == arg)
     }
 
-    /// Returns the arguments as text. One that is not valid UTF-8 is an empty string.
+    /// Returns the arguments as text. An argument that is not valid UTF-8 becomes an empty string.
     fn texts(&self) -> impl Iterator<Item = &str> {
         let args = self.args.iter();
         args.map(|arg| arg.to_str().unwrap_or_default())
@@ -127,7 +127,7 @@ impl CargoArguments<'_> {
             if WITH_VALUE.contains(&arg) {
                 args.next();
             } else if arg == "--run-ignored" && args.next() == Some("all") {
-                // With other values, only the ignored tests run.
+                // With the value `only`, the other tests do not run.
             } else if !is_jobs && !HARMLESS.contains(&name) && !WITH_VALUE.contains(&name) {
                 return true;
             }

@@ -15,7 +15,8 @@ use crate::session::{self, Session};
 use crate::workspace::{self, Workspace};
 
 /// Runs `cargo NAME` with the given arguments. With `every_test`, each test runs in its own
-/// process, with that many tests at a time. The exit code is cargo's, unless that is 0.
+/// process, and `every_test` is the number of tests that run at a time. The exit code is cargo's;
+/// if that is 0, the checks determine the exit code.
 pub(crate) fn run(name: &str, args: &Passthrough, every_test: Option<usize>) -> ExitResult<u8> {
     let arguments = CargoArguments {
         subcommand: name,
@@ -37,7 +38,7 @@ pub(crate) fn run(name: &str, args: &Passthrough, every_test: Option<usize>) -> 
         }
         _ => every_test,
     };
-    // The older run is read first, because the new run may have its name and replace it.
+    // The older run is read first, because the new run may have the same name and replace it.
     let older = if arguments.start_no_test() {
         None
     } else {
@@ -73,7 +74,7 @@ pub(crate) fn run(name: &str, args: &Passthrough, every_test: Option<usize>) -> 
     let is_empty = !overview.has_findings() && !overview.has_measured();
     Ok(match (code, unwritten) {
         (0, Some(exit)) => exit.code(),
-        // The settings cannot explain why results could not be read.
+        // The settings may permit that nothing was checked, but not that results could not be read.
         (0, None) if is_empty && overview.run.problems.is_empty() => {
             args.judging.code(exit_without_checks(&denied)?)
         }
@@ -84,8 +85,8 @@ pub(crate) fn run(name: &str, args: &Passthrough, every_test: Option<usize>) -> 
     })
 }
 
-/// Returns the exit for a run in which nothing was checked. Such a run is not a success unless the
-/// settings switch judging off.
+/// Returns the exit for a run in which nothing was checked. Such a run succeeds only if the
+/// settings permit it.
 fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
     if denied.exit() != Exit::Clean || settings()?.may_check_nothing {
         return Ok(denied.exit());

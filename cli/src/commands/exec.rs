@@ -76,8 +76,8 @@ pub(crate) fn run(args: &Exec) -> ExitResult<u8> {
     })
 }
 
-/// Rejects an invalid file or variable before the program runs, since the file's suppressions may
-/// be needed.
+/// Checks the configuration file and the environment variables before the program runs. Otherwise,
+/// a mistake in an `[[allow]]` entry would show only after the run.
 fn check_settings() -> ExitResult<()> {
     if let Some((path, shown)) = workspace::configuration() {
         allow_entries(&path, &shown).map_err(Failure::usage)?;
@@ -132,8 +132,8 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
     )
 }
 
-/// Returns the notes of all reports and what to do about their findings. Each is listed once, since
-/// the processes of a program often have the same ones.
+/// Returns the notes of all reports and what to do about their findings. Each note is listed once,
+/// since the processes of a program often have the same notes.
 fn hints(run: &Run) -> Vec<String> {
     let of_report = |report: &Report| [&report.notes[..], report.lines_note().as_slice()].concat();
     let notes = run.reports().flat_map(of_report);
@@ -148,7 +148,8 @@ fn hints(run: &Run) -> Vec<String> {
 
 /// Returns the exit code of a run whose program succeeded.
 fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
-    // A process that was killed may have freed memory that it held at its last snapshot.
+    // A process that was killed may have freed the memory that it held at its last snapshot, so its
+    // report is not judged.
     let mut judged = overview
         .run
         .reports()
@@ -168,8 +169,8 @@ fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
     }
 }
 
-/// Whether anything was not measured or could not be read. A process that found no device used
-/// none, so only a run without any other process is blind.
+/// Whether anything was not measured or could not be read. A process that found no device did not
+/// use one, so it counts only if no other process was measured.
 fn is_blind(overview: &Overview<'_>) -> bool {
     let has_device = |report: &&Report| {
         let reason = report.reason.as_ref();

@@ -67,7 +67,8 @@ pub(crate) fn run(args: &Explain) -> ExitResult<Exit> {
 fn one(term: &str, width: usize) -> Result<String, String> {
     let words = term.trim_end_matches(':').split_whitespace();
     let term = &*words.collect::<Vec<_>>().join("-");
-    // Once the driver has shut down, reports cannot ask it for the name of an error.
+    // Once the driver has shut down, it cannot be asked for the name of an error, so reports show
+    // the number.
     let number = term.strip_prefix("CUresult-").unwrap_or(term);
     let number = format!("Error {number}. ");
     let is_meant =

@@ -49,9 +49,9 @@ fn is_written(option: &clap::Arg, word: &str) -> bool {
 }
 
 /// Separates `words` into options of the subcommand `name` with their values, and cargo's
-/// arguments. cargo has no options with these names, so they are recognised anywhere before `--`.
-/// With `run`, however, everything after the first word that is not such an option may belong to the
-/// program.
+/// arguments. Except for the help options, cargo has no options with these names, so they are
+/// recognised anywhere before `--`. With `run`, however, everything after the first word that is
+/// not such an option may belong to the program.
 fn separated(name: &str, words: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
     let options = options_of(name);
     let (mut own, mut cargos) = (Vec::new(), Vec::new());

@@ -47,7 +47,8 @@ impl RunFile {
 
 /// Returns run files in which one check is clean and another is usually not.
 fn run_files() -> Vec<Vec<u8>> {
-    // A line that this release does not know is damaged if this release has written it.
+    // An unknown line counts as damaged only in a file that this release wrote, so the seeds get
+    // the version of this release.
     let this = format!("\"version\":\"{}\"", env!("CARGO_PKG_VERSION"));
     let seeds = seeds("damaged").into_iter();
     let text = seeds.map(|seed| String::from_utf8(seed).expect("text"));
@@ -59,8 +60,8 @@ fn lines(input: &[u8]) -> impl Iterator<Item = &[u8]> {
     input.split_inclusive(|byte| *byte == b'\n')
 }
 
-/// Whether each line is one of an undamaged file, so that nobody can see that other lines are
-/// missing.
+/// Whether each line is also in an undamaged file. If so, the loss of other lines cannot be
+/// detected.
 fn is_whole(damaged: &[u8], seeds: &[Vec<u8>]) -> bool {
     let is_of_a_seed = |line| {
         seeds
@@ -84,8 +85,8 @@ fn a_run_file_that_is_cut_off_inside_a_line_does_not_become_clean() {
     }
 }
 
-/// Lines that are lost without a trace cannot be noticed, nor can the outcome of a scope, which is
-/// `null`, in place of another outcome.
+/// A line that is lost without a trace cannot be detected. Nor can an outcome that the damage has
+/// replaced with `null`, because `null` is the outcome of a scope.
 #[test]
 fn a_damaged_run_file_does_not_become_clean() {
     let file = RunFile(tempfile::tempdir().expect("a directory"));

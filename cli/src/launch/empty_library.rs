@@ -1,5 +1,5 @@
 //! An empty 32-bit shared library. 32-bit programs load it instead of the library that watches
-//! programs. Their loader would print an error for that library.
+//! programs, because their loader would print an error about that library.
 
 // Sizes and offsets in the file, in bytes.
 const HEADER: u32 = 52;

@@ -20,13 +20,14 @@ use crate::exit::{ExitResult, Failure};
 /// The signals that this process catches instead of being ended by them.
 pub(super) struct Signals {
     caught: SignalsInfo<WithRawSiginfo>,
-    /// Whether the program has ended. From then on, a signal that ends a process ends this one.
+    /// Whether the program has ended. From then on, a signal that ends processes by default also
+    /// ends this process.
     ended: Arc<AtomicBool>,
 }
 
 impl Signals {
     /// Catches SIGCHLD and the signals to forward, except those that this process ignores (for
-    /// example under `nohup`). The program has to ignore the same signals.
+    /// example under `nohup`). The program inherits the ignored signals.
     pub(super) fn catch() -> ExitResult<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let caught = || -> io::Result<_> {

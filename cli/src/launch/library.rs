@@ -1,10 +1,10 @@
 //! The libraries that are loaded into unmodified programs. The command contains them as bytes and
 //! writes them to a directory where the programs' loaders find them.
 //!
-//! A preloaded library is inherited by all child processes. So its path contains `$LIB`, which each
-//! loader replaces with the name of its own library directory: 64-bit programs find the library
-//! there and 32-bit programs an empty one. The loaders of other C libraries do not know `$LIB`;
-//! they find nothing and print nothing.
+//! All child processes preload the library too. So its path contains `$LIB`, which each loader
+//! replaces with the name of its own library directory: 64-bit programs find the library there, and
+//! 32-bit programs find an empty one. The loaders of other C libraries do not know `$LIB`; they
+//! find nothing and print nothing.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -25,11 +25,11 @@ use crate::exit::{ExitResult, Failure};
 const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
 const PRELOADED: &[u8] = include_bytes!(env!("GPU_LEAK_PRELOAD_LIBRARY"));
 
-/// The beginning of the name of the libraries' directory. A hash of their bytes follows.
+/// The beginning of the name of the libraries' directory. A hash of the libraries' bytes follows.
 const PREFIX: &str = "libraries-";
 /// How long the libraries of other releases are kept after their last use.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How often the time of their last use is updated.
+/// How often the time of the libraries' last use is updated.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 const PRELOADED_NAME: &str = "libgpu_leak_preload.so";
@@ -56,8 +56,8 @@ pub(super) fn path() -> ExitResult<PathBuf> {
     let for_all = directory.join("$LIB").join(PRELOADED_NAME);
     Ok(match is_loaded(&for_all) {
         true => for_all,
-        // The loader of this system uses another name for its directory. Without `$LIB`, the
-        // loaders of 32-bit programs print a warning.
+        // The loader of this system replaces `$LIB` with another name. Without `$LIB`, the loaders
+        // of 32-bit programs print a warning.
         false => directory.join(own).join(PRELOADED_NAME),
     })
 }

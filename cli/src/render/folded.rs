@@ -1,6 +1,6 @@
 //! Folded stacks, the input of [flame graphs](https://github.com/brendangregg/FlameGraph): one line
-//! for each stack, outermost frame first, with its weight in bytes. They contain only leaks, not
-//! peaks that exceeded a limit.
+//! for each stack, outermost frame first, with its weight in bytes. The stacks represent only
+//! memory that was left behind, not peaks that exceeded a limit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

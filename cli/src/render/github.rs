@@ -1,7 +1,7 @@
 //! Annotations in GitHub's workflows, as [workflow commands][1] on standard output.
 //!
-//! GitHub shows [10 errors and 10 warnings of a step][2]; the others are counted in a line of the
-//! log.
+//! GitHub shows at most [10 errors and 10 warnings of a step][2]; the others are counted in a line
+//! of the log.
 //!
 //! [1]: https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions
 //! [2]: https://docs.github.com/en/rest/checks/runs
@@ -104,7 +104,8 @@ fn position(file: &str, line: Option<u32>, column: Option<u32>, how: &Settings) 
     properties
 }
 
-/// Returns the path of a source file, as a property, relative to the repository if the file is in it.
+/// Returns the path of a source file, encoded as a property. If the file is in the repository, the
+/// path is relative to it.
 fn path(file: &str, how: &Settings) -> String {
     let absolute = without_parents(&how.root.join(file));
     let checkout = how.checkout.as_deref();

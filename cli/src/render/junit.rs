@@ -129,7 +129,7 @@ fn description(report: &Report, how: &Settings) -> XmlString {
 }
 
 /// Returns the JUnit element for a case that does not pass: a failure if findings failed the test,
-/// an error if its process ended or it could not be judged.
+/// an error if its process ended during the test or the test could not be judged.
 fn non_success(report: &Report) -> Option<NonSuccessKind> {
     match outcome(report) {
         Outcome::Pass | Outcome::Warn => None,

@@ -52,7 +52,7 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
     out
 }
 
-/// Adds an item to the list at the beginning.
+/// Adds an item to the list at the beginning of the text.
 fn add_item(out: &mut String, line: &str) {
     let line = literal(line);
     if out.len() + line.len() < MAX_SIZE {

@@ -1,6 +1,6 @@
 //! The formats of the report, each in its own file. All of them read the same [`Overview`].
 //!
-//! A format that a CI system reads as the results of tests has an error for `run.problems`.
+//! A format that a CI system reads as the results of tests contains an error for `run.problems`.
 //! Otherwise, a run whose results are lost would look like one without failures.
 //!
 //! Run files are untrusted input. `Finding::what`, `Frame::shown`, `report::details`,
@@ -9,9 +9,10 @@
 //! tests, files, functions, layers and libraries, fingerprints, reasons and problems through
 //! `report::escape`, and then applies the escaping of its own syntax. People read `escape::name`,
 //! `escape::cell` (in tables) and `escape::sentence` (also for commands and paths), which leave out
-//! the middle of long text. Programs need `escape::spelled_out`, because two names may be equal
-//! after that. A line that begins with such text also passes through `output::marked` or
-//! `output::wrapped`, because the output may be printed to the log of a CI system.
+//! the middle of long text. Programs need `escape::spelled_out`, because two long names may be
+//! equal without their middle. A line that begins with such text also passes through
+//! `output::marked` or `output::wrapped`, because the output may be printed to the log of a CI
+//! system.
 
 mod csv;
 mod flamegraph;
@@ -66,7 +67,7 @@ impl Format {
 pub(crate) struct Settings {
     /// The width of text, in columns.
     pub(crate) width: usize,
-    /// The directory that source paths are relative to.
+    /// The directory to which source paths are relative.
     pub(crate) root: PathBuf,
     /// The directory of the repository in a GitHub workflow. GitHub shows only lines of files whose
     /// paths are relative to this directory.

@@ -146,7 +146,7 @@ pub(super) fn render(run: &Run) -> ExitResult<Vec<u8>> {
         .map_err(|why| Failure::cannot_write("the snapshot", why))
 }
 
-/// The number of each device.
+/// The index of each device, by the name of its place.
 struct Devices(BTreeMap<String, usize>);
 
 impl Devices {
@@ -181,13 +181,13 @@ impl Snapshot {
     fn add_findings(&mut self, findings: &[&Finding]) {
         let devices = Devices::of(findings.iter().map(|finding| finding.place));
         let mut address = FIRST_ADDRESS;
-        // Memory that exceeded a budget has been freed since.
+        // The finding of an exceeded budget describes a peak, not memory that is still held.
         let is_held = |finding: &&&Finding| finding.kind != FindingKind::OverBudget;
         for finding in findings.iter().filter(is_held) {
             if finding.bytes == 0 {
                 continue;
             }
-            // A damaged file may have more bytes than there are addresses.
+            // The findings of a damaged file may have more bytes than there are addresses.
             let size = finding.bytes.checked_next_multiple_of(ALIGNED_TO);
             let Some(end) = size.and_then(|size| address.checked_add(size)) else {
                 continue;

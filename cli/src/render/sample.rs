@@ -180,8 +180,8 @@ fn device(peak: u64) -> DeviceTable {
     }
 }
 
-/// Contains commands of CI systems, markup, the end of an XML section, terminal commands and a change
-/// of text direction.
+/// A text with commands of CI systems, markup, the end of a CDATA section, terminal commands and a
+/// change of text direction.
 pub(crate) const HOSTILE: &str = "::error::x ##[error]x ##vso[x]x ##teamcity[x]\
     <script>alert(1)</script>]]>\x1b[2J\u{202e}|`%\n::error::x;=1,\"\0";
 

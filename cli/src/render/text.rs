@@ -86,7 +86,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
         detail("this line", &at_its_line(finding));
     }
     let test = group.tests.first().unwrap_or(&"");
-    // The caller of a wrapper is named above.
+    // The caller of a wrapper is shown above.
     let callers = finding.shown_site().outside_wrapper().callers(test);
     for (label, text) in details(finding, test) {
         let shown = match label {

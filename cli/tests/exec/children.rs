@@ -93,7 +93,7 @@ fn a_set_uid_child_runs_unchanged_and_prints_nothing_extra() {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
-    // A set-uid program that exits immediately.
+    // This script runs a set-uid program that exits immediately.
     let script = directory.path().join("asks");
     let text = format!("#!/bin/sh\nexec {} --version\n", su.display());
     fs::write(&script, text).expect("a script");

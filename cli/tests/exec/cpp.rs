@@ -13,7 +13,8 @@ fn line_of(words: &str) -> u32 {
     }
 }
 
-/// Runs the program as built with these flags; returns the run and its findings, largest first.
+/// Builds the program with these flags and runs it. Returns the run and its findings, largest
+/// first.
 fn found(flags: &[&str]) -> (Ran, Vec<Finding>) {
     let directory = tempfile::tempdir().expect("a directory");
     let libraries = ["-lstdc++", "-ldl", "-lpthread"];
@@ -66,7 +67,7 @@ fn a_leak_in_cpp_is_at_the_program_s_line_and_not_in_the_standard_library() {
             callers.ends_with(&format!("objects.cpp:{main})")),
             "{callers}"
         );
-        // The caller of a wrapper is named only once.
+        // The caller of a wrapper is listed only once.
         let caller = format!("objects.cpp:{})", line_of("/* through a wrapper */"));
         let named = ran.reported.stderr.matches(&caller).count();
         assert_eq!(named, 1, "{:?}", ran.reported);
@@ -99,7 +100,8 @@ fn functions_of_cpp_have_their_names_without_line_tables() {
     assert!(ran.reported.stderr.contains(remedy), "{:?}", ran.reported);
 }
 
-/// In optimised code, these functions are inlined, some of them into those of the standard library.
+/// In optimised code, the program's functions are inlined, some of them into functions of the
+/// standard library.
 #[test]
 fn optimised_code_without_line_tables_is_named_by_the_program_s_own_functions() {
     let (ran, findings) = found(&["-O2"]);
@@ -108,7 +110,8 @@ fn optimised_code_without_line_tables_is_named_by_the_program_s_own_functions() 
     for finding in &findings {
         let frame = finding.site.user_frame().expect("a function");
         let name = frame.function.as_deref().expect("its name");
-        // What a thread runs is inlined into a function of std, which names it.
+        // The function that a thread runs is inlined into a function of `std`, whose name contains
+        // its name.
         let own = ["main", "fill", "pool::", "multiply", "take", "prepare"];
         assert!(own.iter().any(|own| name.contains(own)), "{name}");
     }

@@ -61,7 +61,8 @@ fn a_terminated_program_is_checked_and_ends_by_the_signal() {
     assert_eq!(snapshot.report.findings[0].bytes, 4096);
 }
 
-/// After `raise`, the program would otherwise run on until the snapshot has been taken.
+/// Without special treatment, the program would continue after `raise` until the snapshot has been
+/// taken.
 #[test]
 fn a_program_that_raises_a_signal_does_not_run_on() {
     for _ in 0..10 {

@@ -28,8 +28,8 @@ fn a_program_that_asks_for_a_driver_before_it_loads_one_finds_none() {
     assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
 }
 
-/// A program may use a device if there is one, and otherwise do without. Nothing says that it frees
-/// what it allocates on a device.
+/// A program may work without a device if there is none. Such a run does not show that the program
+/// frees what it allocates on a device.
 #[test]
 fn a_program_that_finds_no_device_is_not_clean() {
     let machine = Fake::new().devices(0);

@@ -35,7 +35,8 @@ int main() {
 #ifdef VOLK
     volkLoadDevice(device);
 #endif
-    // With volk, the device's own function, even for an object of the loader's function.
+    // With volk, this is the device's own function, although the loader's function created the
+    // object.
     vkDestroyFence(device, other, nullptr);
     VkEventCreateInfo of_event = {VK_STRUCTURE_TYPE_EVENT_CREATE_INFO};
     VkEvent event, destroyed;

@@ -33,7 +33,7 @@ mod reader {
 
 use std::fmt;
 
-/// The release of an interpreter: `3.12.3`.
+/// The release of an interpreter, for example `3.12.3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     major: u8,
@@ -51,9 +51,9 @@ impl fmt::Display for Version {
 /// An interpreter that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// Its release.
+    /// The release of the interpreter.
     pub version: Version,
-    /// Why it is not supported: `is built without the GIL`.
+    /// Why the interpreter is not supported, for example `is built without the GIL`.
     why: &'static str,
 }
 

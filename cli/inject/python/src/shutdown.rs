@@ -66,8 +66,9 @@ fn try_to_register() -> Option<()> {
     type Clear = unsafe extern "C" fn();
 
     // SAFETY: the signatures are the documented ones, and this thread holds the interpreter's lock.
-    // `Py_DecRef` accepts null. For all other functions, null is checked first. `HANDLER` is
-    // static, because the Python function refers to it for as long as that function lives.
+    // `Py_DecRef` accepts null. Objects are checked for null before they are passed to other
+    // functions. `HANDLER` is static, because the Python function refers to it for as long as that
+    // function lives.
     unsafe {
         let import = function::<Import>(c"PyImport_ImportModule")?;
         let new_function = function::<NewFunction>(c"PyCFunction_NewEx")?;

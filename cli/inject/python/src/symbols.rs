@@ -9,7 +9,7 @@ use std::mem::transmute_copy;
 ///
 /// # Safety
 ///
-/// `F` is a function pointer of its type.
+/// `F` must be the function pointer type of the function with this name.
 pub(crate) unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the caller guarantees the type, which has the size of a pointer.

@@ -21,13 +21,13 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// The configuration file of the workspace, which need not exist.
 pub(super) struct Configuration {
     pub(super) path: PathBuf,
-    /// Its path as reports show it.
+    /// The path of the file as reports show it.
     pub(super) shown: String,
-    /// Its byte order mark, or nothing.
+    /// The byte order mark of the file, or an empty string.
     mark: &'static str,
-    /// Its text after the mark.
+    /// The text of the file after the mark.
     text: String,
-    /// Its entries, in order.
+    /// The entries of the file, in order.
     pub(super) entries: Vec<Suppression>,
 }
 
@@ -137,7 +137,7 @@ impl Configuration {
         } else {
             &written
         };
-        // The document has no carriage returns.
+        // The document does not keep the carriage returns of the file.
         let written = match self.text.contains("\r\n") {
             true => &written.replace("\r\n", "\n").replace('\n', "\r\n"),
             false => written,
@@ -152,8 +152,9 @@ impl Configuration {
     }
 }
 
-/// Writes a temporary file in the same directory and renames it over the file, so that there is
-/// always a complete file. If `path` is a link, the file that it leads to is replaced.
+/// Writes `text` to a temporary file in the same directory, and then renames that file to `path`,
+/// so that `path` always names a complete file. If `path` is a symbolic link, the file to which it
+/// points is replaced.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());

@@ -2,8 +2,8 @@
 
 use similar::{ChangeTag, TextDiff};
 
-/// Returns, in order, the lines that only `before` has, each prefixed with `- `, and those that only
-/// `after` has, each prefixed with `+ `.
+/// Returns, in order, the lines that are only in `before`, each prefixed with `- `, and the lines
+/// that are only in `after`, each prefixed with `+ `.
 pub(super) fn lines(before: &str, after: &str) -> String {
     let (before, after): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let diff = TextDiff::from_slices(&before, &after);
@@ -13,8 +13,8 @@ pub(super) fn lines(before: &str, after: &str) -> String {
     lines.collect()
 }
 
-/// Returns the lines of `before` that differ in `after`: the number, the old line and the new line.
-/// Both texts have the same number of lines.
+/// Compares two texts with the same number of lines. For each line that differs, returns its
+/// number, its text in `before` and its text in `after`.
 pub(super) fn replaced<'a>(before: &'a str, after: &'a str) -> Vec<(usize, &'a str, &'a str)> {
     let pairs = before.lines().zip(after.lines());
     let numbered = (1..).zip(pairs);

@@ -7,7 +7,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, value
 
 use super::sites::{Kinds, LeakingSite, SiteKey, noun};
 
-/// How many entries changed.
+/// The number of entries that were added, and the number of entries whose limits were raised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Merged {
     pub(super) added: usize,
@@ -35,7 +35,7 @@ impl Merged {
     }
 }
 
-/// Adds an entry for each site that has none, and raises the limits of the others.
+/// Adds an entry for each site that has none, and raises the limits of existing entries.
 pub(super) fn merge(
     document: &mut DocumentMut,
     sites: &[(SiteKey, LeakingSite)],
@@ -98,7 +98,8 @@ fn is_of_kind(entry: &Table, site: &LeakingSite) -> bool {
     kind.is_none_or(is_of)
 }
 
-/// Whether an entry for the same function covers a test of `site` or has the same limits.
+/// Whether an entry for the same function applies to every test or to a test of `site`, or has the
+/// same limits as `site`.
 fn is_about(entry: &Table, site: &LeakingSite) -> bool {
     let Some(tests) = entry.get("tests").and_then(Item::as_array) else {
         return true;
@@ -127,8 +128,8 @@ fn raise(entry: &mut Table, site: &LeakingSite) -> bool {
 }
 
 /// Raises the limits of an entry to `left`, and returns whether any was lower. `up_to` is the
-/// number of bytes that a limit written as text represents; without it, such a limit was written by
-/// the user and is kept.
+/// number of bytes that a limit written as text stands for. Without `up_to`, such a limit is kept,
+/// because the user wrote it.
 pub(super) fn raise_bounds(
     entry: &mut Table,
     up_to: Option<u64>,
@@ -172,8 +173,8 @@ fn set(entry: &mut Table, key: &str, number: i64) {
     }
 }
 
-/// Updates the figures in the comment above an entry. The comment was written with the entry's
-/// first limits.
+/// Updates the figures in the comment above an entry. The comment was written together with the
+/// entry, so it shows the entry's first limits.
 fn renew_figures(entry: &mut Table, figures: &str) {
     let decor = entry.decor_mut();
     let above = decor.prefix().and_then(RawString::as_str);
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(merge(&mut document, &sites, WHY), Ok(added));
         let text = document.to_string();
         assert!(text.starts_with(entry), "{text}");
-        // The entry is there now, and nothing changes.
+        // The second merge changes nothing, because the entry exists.
         assert_eq!(merge(&mut document, &sites, WHY), Ok(Merged::default()));
         assert_eq!(document.to_string(), text);
     }

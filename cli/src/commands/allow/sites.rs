@@ -15,13 +15,13 @@ pub(super) struct Exceeded<'a> {
     /// For each such entry of the file, by its index, the largest amount that one test leaves of
     /// the resources that the entry matches, and their kinds.
     pub(super) in_file: BTreeMap<usize, (Left, Kinds)>,
-    /// The places of the other entries at the time of the run.
+    /// The places where the other exceeded entries stood at the time of the run.
     pub(super) others: BTreeSet<&'a str>,
 }
 
-/// Returns the entries whose limits were too low. `entries` are those of the file that reports call
-/// `shown`. The entry for a finding is looked up in `entries` again, because its line may have
-/// changed since the run.
+/// Returns the entries whose limits were too low. `entries` are the entries of the file whose path
+/// reports show as `shown`. The entry for a finding is looked up in `entries` again, because its
+/// line may have changed since the run.
 pub(super) fn exceeded<'a>(run: &'a Run, shown: &str, entries: &[Suppression]) -> Exceeded<'a> {
     let mut exceeded = Exceeded::default();
     for report in run.reports() {
@@ -60,7 +60,7 @@ pub(super) fn is_in(place: &str, shown: &str) -> bool {
 /// Kinds of resources.
 pub(super) type Kinds = BTreeSet<Option<Kind>>;
 
-/// The key and the value by which an entry matches.
+/// The key and the value by which an entry matches findings.
 pub(super) type SiteKey = (&'static str, String);
 
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     if !can_be_allowed || finding.budget.is_some() || site.fingerprint.is_empty() {
         return None;
     }
-    // A wrapper around the API would stand for all leaks of the program.
+    // An entry for a wrapper around the API would match all leaks of the program.
     let shown = site.outside_wrapper();
     let function = shown
         .user_frame()
@@ -123,8 +123,8 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
 }
 
 /// Returns the call sites with leaks, listed once for each amount that a test leaves, so that an
-/// increase in any test exceeds the limits for that test. First use at a site counts towards the
-/// limits, because the entry matches it too.
+/// increase in any test exceeds the limits for that test. Resources of first use at a site count
+/// towards the limits, because the entry matches them too.
 pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
     let mut sites: BTreeMap<(SiteKey, (u64, u64)), LeakingSite> = BTreeMap::new();
     for ((key, _), site) in leaking_tests(run) {

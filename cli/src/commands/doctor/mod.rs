@@ -16,7 +16,7 @@ use crate::exit::{Exit, ExitResult};
 use crate::output::{Stream, print, wrapped};
 use crate::workspace::configuration;
 
-/// Other variables that change what checks can see.
+/// Variables of other programs that affect checks.
 const VARIABLES: [&str; 5] = [
     "CI",
     "CUDA_VISIBLE_DEVICES",
@@ -27,7 +27,7 @@ const VARIABLES: [&str; 5] = [
 /// The width of the column of labels.
 const LABEL: usize = 16;
 
-/// Other systems have no driver that could be watched.
+/// On other systems, there is no driver that could be watched.
 #[cfg(not(unix))]
 mod self_test {
     use crate::exit::{Exit, ExitResult, Failure};

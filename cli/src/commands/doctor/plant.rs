@@ -1,5 +1,5 @@
-//! Plants one leak of each kind through the drivers of this machine. Nothing is freed, since the
-//! process ends soon afterwards.
+//! Plants one leak of each kind that the self-test covers, through the drivers of this machine.
+//! Nothing is freed, since the process ends soon afterwards.
 //!
 //! The functions are looked up with `dlsym`, as in a program that loads the driver at run time, and
 //! called with the signatures of `cuda.h` and `vulkan_core.h`.
@@ -25,7 +25,7 @@ pub(super) struct Plant<Api> {
     pub(super) kind: Kind,
     /// Its size in bytes, unless that depends on the driver.
     pub(super) bytes: Option<usize>,
-    /// Plants it, or returns why this is not possible here.
+    /// Plants the leak, or returns why this is not possible here.
     pub(super) plant: fn(&mut Api) -> Result<(), String>,
 }
 
@@ -35,8 +35,8 @@ macro_rules! call {
         let function = $api.function($name)?;
         // SAFETY: the address is that of the function of this name, which has this signature.
         let function: unsafe extern "C" fn($($kind),*) -> i32 = unsafe { mem::transmute(function) };
-        // SAFETY: pointers among the arguments point to locals of the types that the function reads
-        // and writes, and handles are those that the driver returned.
+        // SAFETY: pointers among the arguments point to live values of the types that the function
+        // reads and writes, and handles are those that the driver returned.
         match unsafe { function($($argument),*) } {
             0 => Ok(()),
             error => Err(format!("{} returned {error}", $name.to_string_lossy())),
@@ -124,7 +124,7 @@ impl Cuda {
             kind: Kind::Registered,
             bytes: Some(BYTES),
             plant: |cuda| {
-                // Registered memory must stay where it is.
+                // Registered memory must be neither moved nor freed.
                 let memory = Box::leak(Box::new([0_u8; BYTES]));
                 let address = memory.as_mut_ptr().cast();
                 call!(
@@ -134,7 +134,8 @@ impl Cuda {
                 )
             },
         },
-        // `CUDA_ARRAY_DESCRIPTOR`: width, height, format (floats) and channels.
+        // The fields of `CUDA_ARRAY_DESCRIPTOR`: the width, the height, the format (floats) and the
+        // number of channels.
         creates!(
             Array, None, c"cuArrayCreate_v2",
             ptr::from_ref(&[16, 16, 0x20 | 1 << 32]) => *const [u64; 3]
@@ -145,9 +146,9 @@ impl Cuda {
     ];
 }
 
-/// Vulkan, with the objects that later objects belong to. Its structures are written as arrays of
-/// 64-bit words. Each structure begins with the number of its type and a null pointer in place of
-/// extensions. Lists are empty unless a comment says otherwise.
+/// Vulkan, with the objects to which later objects belong. The structures of its API are written as
+/// arrays of 64-bit words. Each structure begins with the number of its type and a null pointer in
+/// place of extensions. Lists are empty unless a comment says otherwise.
 pub(super) struct Vulkan {
     library: Driver,
     instance: Opaque,
@@ -251,7 +252,7 @@ impl Vulkan {
         Plant {
             kind: Kind::Fence,
             bytes: None,
-            // The only field is the flags.
+            // The only field contains the flags.
             plant: |vulkan| vulkan.create(c"vkCreateFence", &[8, 0, 0]),
         },
     ];
@@ -259,14 +260,14 @@ impl Vulkan {
     fn instance(&self) -> Result<Opaque, String> {
         let instance = self.instance;
         let created = (!instance.is_null()).then_some(instance);
-        created.ok_or_else(|| "no instance found".to_owned())
+        created.ok_or_else(|| "no instance was created".to_owned())
     }
 
     /// Creates an object of the device by calling the function `name`, whose second parameter
     /// points to `info`.
     fn create(&self, name: &'static CStr, info: &[u64]) -> Result<(), String> {
         if self.device.is_null() {
-            return Err("no device found".to_owned());
+            return Err("no device was created".to_owned());
         }
         let mut object = 0;
         let api = self;

@@ -1,7 +1,7 @@
-//! `cargo gpu-leak doctor --self-test`: whether checks find what is planted here.
+//! `cargo gpu-leak doctor --self-test`: whether checks find leaks that are planted on this machine.
 //!
-//! A child process does the planting, because a driver may end the process, and because nothing in
-//! the process may have used a driver before.
+//! A child process plants the leaks, because a driver may end the process, and because the process
+//! must not have used a driver before.
 
 use std::env;
 use std::process::Command;
@@ -46,7 +46,7 @@ pub(super) fn run() -> ExitResult<Exit> {
 struct Tally {
     found: u64,
     missed: u64,
-    /// How many of the plants that were found belong to a driver.
+    /// The number of found plants that belong to a driver.
     by_drivers: u64,
 }
 
@@ -93,7 +93,7 @@ impl Tally {
     }
 }
 
-/// Plants each leak that is possible with `api` in its own scope.
+/// Starts an API, and plants each of its leaks in a scope of its own.
 fn try_all<Api>(
     name: &str,
     start: fn() -> Result<Api, String>,

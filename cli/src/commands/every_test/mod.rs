@@ -41,7 +41,7 @@ const FAILED: u8 = 101;
 /// Acts as cargo's runner: runs a program's tests and returns libtest's exit code.
 pub(crate) fn run(args: &EveryTest) -> ExitResult<u8> {
     let program = TestProgram::of(&args.program);
-    // A documentation test cannot list its tests. It would run instead.
+    // A documentation test does not support `--list`: it would run instead.
     if program.path.file_name() == Some(OsStr::new("rust_out")) {
         return program.run_unwatched();
     }
@@ -111,7 +111,7 @@ fn run_all(
     results
 }
 
-/// Prints the failures and the last line as libtest does, and returns its exit code.
+/// Prints the failures and the last line as libtest does, and returns libtest's exit code.
 fn print_results(results: &[TestResult], ignored: usize, shows_all: bool) -> u8 {
     let is_failed = |result: &&TestResult| !result.passed || result.is_denied();
     if shows_all {
@@ -135,7 +135,7 @@ fn print_results(results: &[TestResult], ignored: usize, shows_all: bool) -> u8 
         if !result.passed {
             print(&String::from_utf8_lossy(&result.output));
         }
-        // A test that checks itself has printed its report.
+        // A test that checks itself has already printed its report.
         let report = result.report.as_ref();
         if let Some(report) = report.filter(|it| result.is_denied() && it.is_of_a_program()) {
             print(&text::to_string(report, &how));

@@ -58,7 +58,7 @@ fn configured() -> ExitResult<Option<String>> {
     let mut configured = None;
     for file in configuration_files() {
         let text = fs::read_to_string(&file).unwrap_or_default();
-        // cargo reports a file that it cannot parse.
+        // cargo itself reports a file that it cannot parse.
         let Ok(parsed) = text.parse::<DocumentMut>() else {
             continue;
         };
@@ -84,8 +84,8 @@ fn configured() -> ExitResult<Option<String>> {
     Ok(configured)
 }
 
-/// Returns the places of cargo's
-/// [configuration files](https://doc.rust-lang.org/cargo/reference/config.html#hierarchical-structure).
+/// Returns the paths at which cargo looks for its [configuration
+/// files](https://doc.rust-lang.org/cargo/reference/config.html#hierarchical-structure).
 fn configuration_files() -> Vec<PathBuf> {
     let here = env::current_dir().unwrap_or_default();
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);

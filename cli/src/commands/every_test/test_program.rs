@@ -81,8 +81,8 @@ impl<'a> TestProgram<'a> {
         report.outcome == Some(Outcome::Fail)
     }
 
-    /// Returns the command that runs one test again. cargo passes the package to the runner. The
-    /// name of the target comes from the program's file in the package's `tests` directory.
+    /// Returns the command that runs one test again. cargo passes the name of the package to the
+    /// runner. The target of an integration test is found in the package's `tests` directory.
     fn again(&self, test: &str) -> String {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let mut command = String::from("cargo gpu-leak test --every-test");
@@ -235,8 +235,9 @@ fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
 
 /// Parses a list in libtest's format and returns its tests and benchmarks, or `None` if the list
 /// has another format. libtest ends the list with the numbers of both. A benchmark that is selected
-/// by name runs once, like a test. Other harnesses list only names. In that case, nothing is known
-/// about benchmarks, and a program that lists nothing may not know the option.
+/// by name runs once, like a test. Some other harnesses omit this line. Then a list with benchmarks
+/// is not accepted, because the harness may run a selected benchmark differently, and an empty list
+/// is not accepted, because the program may not support `--list`.
 fn names(listed: &str) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let mut has_benchmarks = false;

@@ -32,8 +32,8 @@ impl TestReports {
         })
     }
 
-    /// Returns the report about `test` that the library in this process wrote, or `None` if the
-    /// test does not use CUDA or checks itself.
+    /// Returns the report about `test` that the harness in `process` wrote, or `None` if there is
+    /// none, for example because the test does not use a GPU.
     pub(super) fn report_of(&self, process: u32, test: &str) -> Option<Report> {
         // A file's name contains the process ID, so the files of other tests need not be read.
         let mark = format!("-{process}");

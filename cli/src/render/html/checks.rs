@@ -14,8 +14,8 @@ use super::plot::{Plot, plots};
 use crate::overview::Group;
 use crate::run::Run;
 
-/// How many tests have their timelines and tables in the page, starting with the worst. A page with
-/// ten thousand tests must still open.
+/// The maximum number of tests whose timelines and tables are on the page, starting with the worst.
+/// A page with ten thousand tests must still open.
 const MAX_DETAILED: usize = 500;
 
 #[derive(Debug)]
@@ -42,10 +42,10 @@ pub(super) struct Test {
     pub(super) left_out: Option<String>,
 }
 
-/// A link to a finding in the page.
+/// A link to a finding on the page.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The finding's number, counted from 1.
+    /// The position of the finding on the page, counted from 1.
     pub(super) to: usize,
     pub(super) text: String,
 }
@@ -155,7 +155,8 @@ fn reason(report: &Report) -> Vec<String> {
     reason.map(|it| escape::sentence(&it.what)).collect()
 }
 
-/// Whether the test did not use the device. A report lists all devices that its process uses.
+/// Whether no figure of the device changed during the test. A report lists all devices that its
+/// process uses.
 fn is_unchanged(table: &DeviceTable) -> bool {
     table.whole.is_none()
         && table.rows.iter().all(|row| {

@@ -3,7 +3,7 @@
 //! A browser takes seconds to lay out ten thousand findings, most of which nobody looks at. The
 //! first entries of a list are markup, which is shown even without the page's script. The rest is a
 //! block of data: each distinct line of its markup once, and for each entry the numbers of its
-//! lines. Both come from the same template, so the script only has to put lines together.
+//! lines. Both parts of a list come from the same template, so the script only has to join lines.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use super::checks::Test;
 use super::findings::FindingEntry;
 use crate::exit::{ExitResult, Failure};
 
-/// How many entries of a list are markup. `report.js` adds as many at a time.
+/// How many entries of a list are markup. `report.js` adds the same number at a time.
 const IN_MARKUP: usize = 100;
 
-/// A list of the page.
+/// A list on the page.
 #[derive(Debug)]
 pub(super) struct LongList<T> {
     all: Vec<T>,
@@ -40,7 +40,7 @@ impl<T> LongList<T> {
         &self.all[..IN_MARKUP.min(self.all.len())]
     }
 
-    /// Returns the other entries with their numbers in the page.
+    /// Returns the other entries with their numbers on the page.
     fn rest(&self) -> impl Iterator<Item = (usize, &T)> {
         let numbered = self.all.iter().enumerate();
         numbered.map(|(at, entry)| (at + 1, entry)).skip(IN_MARKUP)
@@ -72,11 +72,11 @@ struct OneTest<'page> {
     test: &'page Test,
 }
 
-/// The block of data.
+/// The block of data: the entries of both lists that are not in the markup.
 #[derive(Debug, Default, Serialize)]
 struct RestOfLists {
     lines: Vec<String>,
-    /// The status or kind of an entry and its lines, all as indices of `lines`.
+    /// The status or kind of an entry and its lines, all as indices into `lines`.
     findings: Vec<Vec<usize>>,
     tests: Vec<Vec<usize>>,
 }

@@ -1,9 +1,9 @@
 //! A self-contained page that needs neither a network nor other files.
 //!
 //! The template escapes everything; control characters in names are escaped before that. The page's
-//! policy names its style and script by their hashes, so that no others can run in it. The page
-//! works without its script, which adds filters, the search, links into the page, the choice of
-//! theme and the rest of long lists.
+//! policy contains the hashes of its style and script, so that browsers accept no others. The page
+//! works without its script, which adds filters, the search, links to parts of the page, the choice
+//! of theme and the rest of long lists.
 
 mod checks;
 mod findings;
@@ -116,8 +116,8 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// Returns the kinds of findings and the statuses of tests, worst first. A test whose worst finding
-/// is of a kind has the status of that name.
+/// Returns a filter for each kind of finding and each status of a test, worst first. The kind of a
+/// test's worst finding and the status of that test have the same name, so they share a filter.
 fn filters(overview: &Overview<'_>, tests: &[Test]) -> Vec<Filter> {
     let kinds = overview.groups.iter().map(|group| group.finding.kind);
     let found: Vec<_> = kinds.map(CheckStatus::Found).collect();
@@ -192,7 +192,7 @@ mod tests {
         assert!(!page.contains("http://") && !page.contains("https://"));
         assert!(
             !page.contains("unsafe-inline"),
-            "the page's own are named by hash"
+            "the page's own style and script are identified by their hashes"
         );
     }
 }

@@ -19,7 +19,7 @@ use self::axes::{BOTTOM, HEIGHT, RunSpan, Scale, Text, WIDTH, coordinate, spans}
 use self::moments::Moments;
 use super::findings::class;
 
-/// Runs that are narrower than this have no label.
+/// Runs that are narrower than this have no label, except for the first run.
 const MIN_LABEL_WIDTH: f64 = 62.0;
 /// The number of line styles.
 const STYLES: usize = 6;
@@ -187,8 +187,8 @@ fn plot(
     }
     let described = rows.iter().map(|row| {
         format!(
-            "{}: {} {} from {} to {}, {} at most.",
-            row.run, row.layer, row.figure, row.start, row.end, row.peak
+            "{}: {} by {}: {} at the start, {} at the end, {} at the peak.",
+            row.run, row.figure, row.layer, row.start, row.end, row.peak
         )
     });
     // A description of many rounds would be too long to listen to.
@@ -281,7 +281,7 @@ fn draw(curve: &mut Curve, course: &Course, span: &RunSpan, scale: &Scale) {
     let _ = write!(curve.area, "H{last}V{floor}Z");
 }
 
-/// Returns the call at which a curve has its peak, or `None` if it never rises.
+/// Returns the call at which a curve has its peak, or `None` if it never rises above its start.
 fn call_of_peak(course: &Course) -> Option<u64> {
     if course.peak == course.start {
         return None;
@@ -290,8 +290,8 @@ fn call_of_peak(course: &Course) -> Option<u64> {
     Some(points.find(|point| point.2 >= course.peak)?.0)
 }
 
-/// Returns marks for leaked memory, at the first and the last call of the judged run that allocated
-/// it.
+/// Returns marks for the resources of findings, at the first and the last call of the judged run
+/// that created them.
 fn marks(
     report: &Report,
     timeline: &Timeline,

@@ -11,7 +11,7 @@ const MAX_LINE: usize = 200;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) text: String,
-    /// Whether it is the line of the finding, or the first of a passage.
+    /// Whether this is the line of the finding, or the first line of a passage.
     pub(super) is_marked: bool,
 }
 

@@ -13,7 +13,8 @@ fn a_hostile_name_is_text_in_every_format() {
     let run = sample::hostile();
     for format in Format::value_variants() {
         let output = rendered(&run, *format, 100);
-        // GitHub runs such a line of a log as a command. Only this format has commands of its own.
+        // GitHub runs such a line of a log as a command. Only the format for GitHub contains such
+        // commands on purpose.
         let is_command = |line: &str| line.trim_start().starts_with("::");
         let log = String::from_utf8_lossy(&output);
         let has_commands = *format != Format::Github && log.lines().any(is_command);

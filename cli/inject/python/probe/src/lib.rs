@@ -22,7 +22,7 @@ use gpu_leak_check::report;
 ///
 /// # Safety
 ///
-/// `to` has room for `room` bytes.
+/// `to` must have room for `room` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probe_install(to: *mut c_char, room: usize) -> usize {
     let text = match gpu_leak_python::install() {
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn probe_install(to: *mut c_char, room: usize) -> usize {
 ///
 /// # Safety
 ///
-/// `to` has room for `room` bytes.
+/// `to` must have room for `room` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probe_stack(to: *mut c_char, room: usize) -> usize {
     let stack = __bench::stack();
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn probe_stack(to: *mut c_char, room: usize) -> usize {
 ///
 /// # Safety
 ///
-/// `to` has room for 64 KiB.
+/// `to` must have room for 64 KiB.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probe_thread(to: *mut c_void) -> *mut c_void {
     // SAFETY: the caller upholds the contract.
@@ -88,7 +88,7 @@ pub extern "C" fn probe_cost(times: u32) -> u64 {
 
 /// # Safety
 ///
-/// `to` has room for `room` bytes.
+/// `to` must have room for `room` bytes.
 unsafe fn copy_to(text: &str, to: *mut c_char, room: usize) -> usize {
     // SAFETY: the caller upholds the contract.
     let to = unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), room) };

@@ -224,7 +224,7 @@ impl Code {
         })
     }
 
-    /// Hashes everything that a line is read from, including the first `read` bytes of the table.
+    /// Hashes everything from which a line is read, including the first `read` bytes of the table.
     fn hash(&self, memory: &impl Memory, read: usize) -> Option<u64> {
         if read > self.table_length {
             return None;

@@ -109,8 +109,9 @@ fn is_python(program: &Path) -> bool {
     rest.is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_digit))
 }
 
-/// Whether `_Py_DebugOffsets`, at the beginning of the interpreter's `_PyRuntime`, agrees with the
-/// layout.
+/// Checks whether `_Py_DebugOffsets`, at the beginning of the interpreter's `_PyRuntime`, agrees
+/// with the layout. Returns `None` if it does not, and an error if the interpreter is built without
+/// the GIL.
 fn check_debug_offsets(
     version: &Version,
     layout: &Layout,

@@ -2,9 +2,9 @@
 //! backtrace.
 //!
 //! A code object may be freed and another one created at its address. So an entry is valid only as
-//! long as everything that its line was read from is unchanged: the names of the file and the
+//! long as everything from which its line was read is unchanged: the names of the file and the
 //! function, the first line, and the part of the table that was read. The cache compares a hash of
-//! all these data.
+//! all of these.
 
 use std::cell::Cell;
 
@@ -20,7 +20,7 @@ pub(super) struct CachedLine {
     pub(super) code: usize,
     /// The offset of the instruction in the code, in bytes.
     pub(super) offset: isize,
-    /// The hash of everything that the line was read from.
+    /// The hash of everything from which the line was read.
     pub(super) hash: u64,
     /// How many bytes of the table are part of the hash.
     pub(super) read: usize,

@@ -40,7 +40,8 @@ impl RunSpan {
 pub(super) fn spans(runs: &[TimelineRun]) -> Vec<RunSpan> {
     let gaps = GAP * (runs.len().saturating_sub(1)) as f64;
     let room = WIDTH - LEFT - RIGHT - gaps;
-    // A run file may contain any number.
+    // A damaged run file may contain any number of calls, so the sum must not be an integer, which
+    // could overflow.
     let all: f64 = runs.iter().map(|run| run.calls as f64 + 1.0).sum();
     let mut left = LEFT;
     let mut span = |run: &TimelineRun| {

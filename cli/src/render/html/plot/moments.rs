@@ -48,7 +48,7 @@ struct Logged<'a> {
 }
 
 impl Moments {
-    /// Returns `None` if no curve that is shown has a log.
+    /// Returns the moments of a picture, or `None` if no curve that is shown has a log.
     pub(super) fn of(
         timeline: &Timeline,
         spans: &[RunSpan],
