@@ -1,4 +1,5 @@
-//! Measures the cost of a request that the cache can serve, and of its free. Needs no GPU.
+//! Measures the cost of a request that the cache can serve, and of the free that follows. No GPU is
+//! needed.
 //!
 //! ```text
 //! cargo bench -p gpu-leak-kernels --bench allocator
@@ -45,7 +46,7 @@ fn take_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
     let device = Device::embedded().expect("a device");
     let _kept = with_holes(&device, holes);
     drop(take(&device, 80_000));
-    // Dropped in the closure, because divan would not measure the drop otherwise.
+    // The buffer is dropped in the closure, because divan would not measure the drop otherwise.
     bencher.bench_local(|| drop(take(&device, 80_000)));
 }
 

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None | Some("embedded") => Device::embedded()?,
         Some(name) => Device::cuda(name.trim_start_matches("cuda:").parse()?)?,
     };
-    // On the CPU, arithmetic dominates, and there are no launches to count.
+    // On the CPU, there are no launches and arithmetic dominates, so a few rounds are enough.
     let rounds = if device.as_cuda().is_some() { 500 } else { 10 };
     let mut pytorch = option("--pytorch")
         .map(|python| Pytorch::start(&python))
@@ -89,7 +89,7 @@ struct Workload {
 }
 
 impl Workload {
-    /// Microseconds per round.
+    /// Runs a block of rounds, and returns the microseconds per round.
     fn block(&mut self, device: &Device, rounds: u32) -> Result<f64> {
         device.synchronize()?;
         let start = Instant::now();

@@ -28,7 +28,7 @@ __device__ inline u64 index_step() {
     return gridDim.x * (u64)blockDim.x;
 }
 
-// Computes where the operands' elements for one row-major index lie.
+// Computes the offsets of the operands' elements for a row-major index.
 __device__ inline void locate(const Strided &layout, u64 index, u64 *first, u64 *second) {
     *first = 0;
     *second = 0;
@@ -52,8 +52,8 @@ __device__ inline float warp_max(float value) {
     return value;
 }
 
-// The sum over a block of whole warps, returned to every thread. The function may be called again
-// at once.
+// Returns the sum over a block of whole warps to every thread. The function may be called again
+// immediately.
 __device__ inline float block_sum(float value) {
     __shared__ float parts[32];
     value = warp_sum(value);
@@ -69,7 +69,7 @@ __device__ inline float block_sum(float value) {
     return parts[0];
 }
 
-// Like block_sum, but for the largest value.
+// Returns the largest value in a block of whole warps to every thread.
 __device__ inline float block_max(float value) {
     __shared__ float parts[32];
     value = warp_max(value);

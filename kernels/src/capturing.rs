@@ -1,5 +1,5 @@
-//! Whether this thread captures a graph. Everything below the graphs needs to know this, because in
-//! a capture, memory comes from the graph's own pool, and operations that cannot be recorded are
+//! Whether this thread captures a graph. All code below the graphs needs to know this, because in a
+//! capture, memory comes from the graph's own pool, and operations that cannot be recorded are
 //! rejected.
 
 use std::cell::{Cell, RefCell};

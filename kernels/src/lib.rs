@@ -29,7 +29,7 @@
 //! There are four deliberate differences from PyTorch:
 //!
 //! - Sums on the embedded device are accumulated in `f64`.
-//! - A layer and the rectifier behind it may be one operation, which lowers peaks and nothing else.
+//! - A layer and the rectifier behind it may be one operation, which only lowers peaks.
 //! - A cross entropy becomes NaN, instead of aborting, if a class does not exist.
 //! - Gradients of gradients are not supported.
 //!

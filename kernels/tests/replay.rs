@@ -274,17 +274,20 @@ const REFUSED: &[Refused] = &[
         parameter.set_grad(Tensor::zeros([3], device)?)?;
         Adam::new(vec![parameter], 0.1)?.step()
     }),
-    ("this thread is already in one", |device, _| {
+    ("this thread is already in a capture", |device, _| {
         Graph::capture(device, || Ok(())).map(drop)
     }),
     ("the capture is on ", |_, _| {
         Tensor::zeros([3], &Device::embedded()?).map(drop)
     }),
-    // Emptying the cache would make room for this, but a capture must not do so.
-    ("a capture cannot empty the cache", |device, _| {
-        let room = memory::device_memory(device)?.free;
-        Buffer::new(device, room + 1).map(drop)
-    }),
+    // Emptying the cache would make room for this request.
+    (
+        "the cache cannot be emptied during a capture",
+        |device, _| {
+            let room = memory::device_memory(device)?.free;
+            Buffer::new(device, room + 1).map(drop)
+        },
+    ),
 ];
 
 #[test]

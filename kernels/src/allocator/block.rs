@@ -77,8 +77,8 @@ impl Block {
         }
     }
 
-    /// Returns how many parts of segments this block counts as, and their bytes. Both are 0 if the
-    /// block is a whole segment.
+    /// Returns how much an inactive block adds to the figures of split segments: one block and its
+    /// bytes, or nothing if the block fills its segment.
     #[inline]
     pub(crate) fn split_part(&self) -> (usize, usize) {
         if self.is_split() {

@@ -9,7 +9,7 @@ use crate::stream::StreamId;
 /// Every pool of an allocator.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    /// The entries of a private pool that no longer exists are reused.
+    /// All pools. The entries of a private pool that no longer exists are reused.
     all: Vec<Pool>,
     private: Vec<PrivatePool>,
     /// The private pool that was opened last.
@@ -42,7 +42,8 @@ impl Pools {
         id
     }
 
-    /// Must be called when no work that uses this pool will be replayed any more.
+    /// Marks a private pool as unused. Must be called when no work that uses the pool will be
+    /// replayed.
     pub(crate) fn close(&mut self, id: PoolId) {
         self.private_pool(id).in_use = false;
         self.forget_empty(id);

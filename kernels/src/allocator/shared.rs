@@ -56,7 +56,8 @@ impl Allocator {
     ///
     /// # Errors
     ///
-    /// In a capture, also returns an error if emptying the cache would have made room.
+    /// Returns an error if there is not enough memory. During a capture, the cache cannot be
+    /// emptied to make room.
     #[inline]
     pub(crate) fn allocate(
         &self,
@@ -110,8 +111,8 @@ impl Allocator {
         if captured {
             return Error::Capture {
                 detail: format!(
-                    "{figures}. A capture cannot empty the cache: call `memory::empty_cache` \
-                     before the capture"
+                    "{figures}. The cache cannot be emptied during a capture: call \
+                     `memory::empty_cache` first"
                 ),
             };
         }

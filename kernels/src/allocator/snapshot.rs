@@ -24,13 +24,13 @@ pub struct SegmentInfo {
     pub total_size: u64,
     /// The stream that its blocks serve.
     pub stream: StreamId,
-    /// The pool that its blocks serve.
+    /// The pool to which its blocks belong.
     pub pool: PoolKind,
     /// The private pool that the segment belongs to, if it is a graph's segment.
     pub private_pool: Option<PoolId>,
     /// The total bytes of the blocks that are handed out.
     pub allocated_size: u64,
-    /// The same, plus the freed blocks that another stream still uses.
+    /// The total bytes of these blocks and of the freed blocks that another stream still uses.
     pub active_size: u64,
     /// The total requested bytes of the active blocks.
     pub requested_size: u64,

@@ -5,7 +5,8 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::stream::{Event, Stream};
 
-/// Provides memory in whole segments, and the events that show how far a device's work is.
+/// Provides memory in whole segments, and the events that show how far a device's work has
+/// progressed.
 pub(crate) trait SegmentSource: fmt::Debug + Send + Sync {
     /// Allocates a segment and returns its address.
     fn allocate(&self, bytes: usize) -> Result<u64, SegmentError>;

@@ -6,8 +6,8 @@ use super::size::{GRANULE, PoolKind, SMALL_LIMIT};
 impl PoolKind {
     /// Whether a block is split when `rest` bytes of it are not needed.
     ///
-    /// A large block keeps up to 1 MiB more than requested, because its pool could not use the
-    /// rest.
+    /// A large block is not split if at most 1 MiB of it is not needed, because the pool of large
+    /// blocks could not use the rest.
     #[inline]
     pub(crate) fn splits_off(self, rest: usize) -> bool {
         match self {
@@ -18,13 +18,13 @@ impl PoolKind {
 }
 
 impl Blocks {
-    /// Splits the first `size` bytes off an inactive block. The front part keeps its identity.
-    /// Returns the identity of the rest.
+    /// Splits an inactive block after its first `size` bytes. The front part keeps the block's ID.
+    /// Returns the ID of the rest.
     #[inline]
     pub(crate) fn split(&mut self, front: BlockId, size: usize) -> BlockId {
         let rest = self.take_vacant();
         let whole = &mut self[front];
-        debug_assert!(size < whole.size, "nothing would be left");
+        debug_assert!(size < whole.size, "the rest must not be empty");
         let after = whole.next.replace(rest);
         let mut block = Block::segment(whole.address + size as u64, whole.size - size, whole.pool);
         (block.previous, block.next) = (Some(front), after);
@@ -36,7 +36,7 @@ impl Blocks {
         rest
     }
 
-    /// Merges an inactive block with the inactive block after it, which then no longer exists.
+    /// Merges an inactive block with the inactive block after it, which then ceases to exist.
     #[inline]
     pub(crate) fn join_next(&mut self, front: BlockId) {
         let next = self[front].next.expect("a block behind it");

@@ -158,7 +158,8 @@ impl Tallies {
         let part = &mut self.parts[kind as usize];
         part.current[family] += amount as u64;
         part.added[family] += amount as u64;
-        // Peaks are written only when they rise, so that their cache lines can stay where they are.
+        // Peaks are written only when they rise, so that their cache lines need not move between
+        // processors.
         if part.current[family] > part.peak[family] {
             part.peak[family] = part.current[family];
         }

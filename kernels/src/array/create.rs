@@ -41,7 +41,7 @@ impl Array {
         Ok(out)
     }
 
-    /// Draws random numbers from the next seed of this thread.
+    /// Creates an array of random numbers, drawn with the next seed of this thread.
     pub(crate) fn draw(
         operation: &'static str,
         distribution: Distribution,

@@ -68,8 +68,8 @@ impl Array {
             return Err(Error::Argument {
                 operation: "zero_",
                 detail: format!(
-                    "the tensor of shape {:?} is part of a larger storage; call zero_ on the whole \
-                     tensor",
+                    "the tensor of shape {:?} is a view that does not cover its storage exactly; \
+                     call zero_ on the tensor that owns the storage",
                     self.shape()
                 ),
             });

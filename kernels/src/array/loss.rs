@@ -16,7 +16,7 @@ pub(crate) struct CrossEntropy {
 }
 
 impl Array {
-    /// The mean squared difference from a target of the same shape, a scalar.
+    /// The mean squared difference from a target of the same shape, as a scalar.
     ///
     /// As in PyTorch, the scalar is in a storage of its input's size, which first held the squared
     /// differences. So a kept loss keeps that much memory.
@@ -57,7 +57,7 @@ impl Array {
         Ok(out)
     }
 
-    /// The mean negative log-likelihood of one class per row under the softmax of the row, a
+    /// The mean negative log-likelihood of one class per row under the softmax of the row, as a
     /// scalar.
     pub(crate) fn cross_entropy(&self, classes: &Self) -> Result<CrossEntropy> {
         let operation = "cross_entropy";

@@ -19,8 +19,8 @@ type PendingGradients = BTreeMap<u64, (Arc<Node>, Array)>;
 pub(crate) fn backward(root: &Edge, gradient: Array, keep: bool) -> Result<()> {
     let mut pending = PendingGradients::new();
     pass(root, gradient, &mut pending)?;
-    // A result is used only by operations with larger sequence numbers than the one that made it.
-    // So the gradient of the node with the largest number is complete.
+    // A result is used only by operations with larger sequence numbers than the operation that made
+    // it. So the gradient of the node with the largest number is complete.
     while let Some((_, (node, gradient))) = pending.pop_last() {
         let needs = node
             .edges()

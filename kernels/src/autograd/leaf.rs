@@ -34,8 +34,9 @@ impl Leaf {
         let _old = std::mem::replace(&mut *self.lock(), gradient);
     }
 
-    /// The first gradient becomes the leaf's own if nothing else holds it; later ones are added to
-    /// it. The lock is held, so that the gradients of passes on several threads add up.
+    /// Adds a gradient. The first one becomes the leaf's own array if nothing else holds it, and is
+    /// copied otherwise; later gradients are added to it. The lock is held, so that the gradients
+    /// of passes on several threads add up.
     pub(super) fn accumulate(&self, gradient: Array) -> Result<()> {
         debug_assert_eq!(gradient.shape(), self.content.shape());
         let mut sum = self.lock();

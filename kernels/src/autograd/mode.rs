@@ -24,7 +24,8 @@ pub fn no_grad<T>(body: impl FnOnce() -> T) -> T {
     within(mode, body)
 }
 
-/// Like [`no_grad`], but tensors created inside can never become part of a graph.
+/// Runs a closure as [`no_grad`] does. In addition, the tensors that the closure creates can never
+/// become part of a graph.
 pub fn inference_mode<T>(body: impl FnOnce() -> T) -> T {
     within(Mode::Inference, body)
 }

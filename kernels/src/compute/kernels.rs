@@ -2,7 +2,7 @@
 //!
 //! The callers check shapes, types and devices and allocate the outputs; an implementation only
 //! computes. It may assume that every operand is on its device, that shapes are as documented for
-//! each method, and that an output shares its storage with no input.
+//! each method, and that no output shares its storage with an input.
 
 use std::sync::Arc;
 

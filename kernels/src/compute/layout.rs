@@ -20,7 +20,7 @@ impl Dims {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are more than [`MAX_RANK`].
+    /// Returns an error if there are more than [`MAX_RANK`] numbers.
     pub(crate) fn new(operation: &'static str, values: &[usize]) -> Result<Self> {
         if values.len() > MAX_RANK {
             return Err(Error::Shape {
@@ -101,7 +101,8 @@ impl Layout {
         Ok(Self::dense(shape))
     }
 
-    /// Like [`Self::contiguous`], without its checks, for the shape of an existing layout.
+    /// Returns the same layout as [`Self::contiguous`], but without checking the shape, which must
+    /// be that of an existing layout.
     pub(crate) fn dense(shape: Dims) -> Self {
         let mut strides = Dims::filled(shape.len(), 1);
         for dim in (1..shape.len()).rev() {

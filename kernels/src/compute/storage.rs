@@ -74,8 +74,8 @@ impl Storage {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Ignores poisoning, because a panic in an operation may leave numbers half written, but never
-    /// breaks an invariant.
+    /// Locks the bytes for reading. Poisoning is ignored, because a panic in an operation may leave
+    /// numbers half written, but never breaks an invariant.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Buffer> {
         self.buffer.read().unwrap_or_else(PoisonError::into_inner)
     }

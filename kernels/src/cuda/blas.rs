@@ -1,5 +1,5 @@
 //! cuBLAS, for products of large matrices.
-#![expect(unsafe_code, reason = "calls cuBLAS with addresses")]
+#![expect(unsafe_code, reason = "passes raw handles and addresses to cuBLAS")]
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ unsafe impl Send for Blas {}
 /// Device memory that is lent to a cuBLAS handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Workspace {
-    /// 0 if there is no workspace.
+    /// The address of the memory; 0 if there is no workspace.
     pub(crate) address: u64,
     pub(crate) bytes: usize,
 }

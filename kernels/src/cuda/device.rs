@@ -18,7 +18,7 @@ use crate::stream::StreamId;
 /// Selects a CUDA device and how its memory is managed.
 #[derive(Clone, Debug, Default)]
 pub struct CudaConfig {
-    /// The driver's number for the device: the `0` of `cuda:0`.
+    /// The device's ordinal in the driver: the `0` of `cuda:0`.
     pub ordinal: usize,
     /// Whether the device's allocator caches freed memory.
     pub policy: Policy,
@@ -41,7 +41,7 @@ impl Cuda {
         };
         if !driver_is_present() {
             return Err(unavailable(
-                "no CUDA driver on this machine; use the embedded device".into(),
+                "there is no CUDA driver on this machine; use the embedded device".into(),
             ));
         }
         let context = CudaContext::new(ordinal).map_err(|error| unavailable(error.to_string()))?;
@@ -84,7 +84,7 @@ impl Cuda {
     /// Calls cuBLAS for work on [`Self::queue`].
     pub(crate) fn with_blas<R>(&self, act: impl FnOnce(&mut Blas) -> Result<R>) -> Result<R> {
         let make = || {
-            graph::expect_warm("a cuBLAS handle, created for the first large product,")?;
+            graph::expect_warm("the creation of a cuBLAS handle for the first large product")?;
             Blas::new(&self.stream)
         };
         let blas = &self.engines.blas;
@@ -107,7 +107,7 @@ impl Cuda {
         StreamId(self.stream.cu_stream().addr() as u64)
     }
 
-    /// The device's number.
+    /// The device's ordinal.
     #[must_use]
     pub fn ordinal(&self) -> usize {
         self.context.ordinal()

@@ -1,4 +1,4 @@
-//! The engines of a CUDA device: loaded code, the cuBLAS handle, the cuRAND generator.
+//! The engines of a CUDA device: the loaded code, the cuBLAS handle and the cuRAND generator.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,5 @@
 //! Graphs of the CUDA driver, captured from a stream.
-#![expect(unsafe_code, reason = "calls the driver with handles")]
+#![expect(unsafe_code, reason = "passes raw handles to the driver's C functions")]
 
 use std::cell::Cell;
 use std::ptr;
@@ -85,7 +85,7 @@ impl StreamCapture {
         let handle = unsafe { result::stream::end_capture(self.0.handle) };
         let handle = handle.map_err(|error| match error.0 {
             CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED => Error::Capture {
-                detail: "the driver ended the capture: something in the capture called the driver \
+                detail: "the driver ended the capture: code in the capture called the driver \
                          itself, or another thread waited for the whole context"
                     .into(),
             },

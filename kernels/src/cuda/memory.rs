@@ -1,5 +1,5 @@
 //! The CUDA driver's memory, in whole segments.
-#![expect(unsafe_code, reason = "calls the driver with addresses")]
+#![expect(unsafe_code, reason = "passes addresses to the driver's C functions")]
 
 use std::sync::Arc;
 

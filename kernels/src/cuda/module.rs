@@ -108,7 +108,7 @@ impl Modules {
             return Ok(function);
         }
         let (file, name) = KERNELS[kernel as usize];
-        expect_warm("a kernel, loaded at its first launch,")?;
+        expect_warm("the loading of a kernel at its first launch")?;
         let module = self.module(context, file)?;
         let function = module.load_function(name)?;
         Ok(place.get_or_init(|| function))
@@ -219,7 +219,7 @@ impl Drop for NvrtcProgram {
 mod tests {
     use super::*;
 
-    /// Needs NVRTC, but no GPU.
+    /// This test needs NVRTC, but no GPU.
     #[test]
     fn every_source_compiles_to_code_that_holds_its_kernels() -> Result<()> {
         // SAFETY: as in `compile`.

@@ -1,5 +1,5 @@
 //! cuRAND's generator.
-#![expect(unsafe_code, reason = "calls cuRAND with addresses")]
+#![expect(unsafe_code, reason = "passes raw handles and addresses to cuRAND")]
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl Generator {
         Ok(generator)
     }
 
-    /// Draws `count` numbers, which must be an even count for a normal distribution. Uniform draws
-    /// lie in (0, 1].
+    /// Draws `count` numbers. For a normal distribution, `count` must be even. Uniform draws lie in
+    /// (0, 1].
     ///
     /// # Safety
     ///

@@ -15,7 +15,7 @@ pub trait Dataset<B> {
         self.len() == 0
     }
 
-    /// Returns the samples with these numbers, in this order.
+    /// Returns the samples with these indices, in this order.
     ///
     /// # Errors
     ///

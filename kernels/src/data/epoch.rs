@@ -94,7 +94,8 @@ impl<B> Drop for Epoch<B> {
         if let Source::Ahead { batches, worker } = &mut self.source {
             drop(batches.take());
             if let Some(worker) = worker.take() {
-                // This batch was never requested, so a panic while making it is ignored.
+                // The batch that the thread was making was never requested, so a panic of the
+                // thread is ignored.
                 let _ = worker.join();
             }
         }

@@ -188,7 +188,7 @@ impl PartialEq for Device {
 
 impl Eq for Device {}
 
-/// The device's name: `cuda:0`, `embedded:0`.
+/// The device's name, for example `cuda:0` or `embedded:0`.
 impl fmt::Display for Device {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.state().backend.fmt(out)

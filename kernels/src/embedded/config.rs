@@ -2,10 +2,10 @@
 
 use crate::allocator::Policy;
 
-/// An embedded device's number, memory and allocator.
+/// An embedded device's ordinal, memory and allocator.
 #[derive(Clone, Debug)]
 pub struct EmbeddedConfig {
-    /// The device's number: the `0` of `embedded:0`.
+    /// The device's ordinal: the `0` of `embedded:0`.
     pub ordinal: usize,
     /// The size of its memory in bytes.
     pub capacity: usize,
@@ -16,7 +16,7 @@ pub struct EmbeddedConfig {
 }
 
 impl Default for EmbeddedConfig {
-    /// Number 0, with a cache, and 16 GiB of memory, of which the context holds 512 MiB.
+    /// Ordinal 0, a cache, and 16 GiB of memory, of which the context holds 512 MiB.
     fn default() -> Self {
         Self {
             ordinal: 0,

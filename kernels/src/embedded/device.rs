@@ -17,7 +17,7 @@ pub struct Embedded {
     ordinal: usize,
     id: DeviceId,
     memory: Arc<EmbeddedMemory>,
-    /// The number of the stream that was created last. 0 is the default stream.
+    /// The ID of the stream that was created last. 0 is the default stream.
     streams: AtomicU64,
     /// Locked by the running operation, because operations run one at a time, as on a stream.
     order: Mutex<()>,
@@ -34,7 +34,7 @@ impl Embedded {
         })
     }
 
-    /// The device's number.
+    /// The device's ordinal.
     #[must_use]
     pub fn ordinal(&self) -> usize {
         self.ordinal

@@ -59,7 +59,10 @@ pub(super) struct CaptureSession(());
 impl CaptureSession {
     pub(super) fn begin(device: &Device) -> Result<Self> {
         if is_capturing() {
-            return refuse("a capture", "this thread is already in one; end that first");
+            return refuse(
+                "a second capture",
+                "this thread is already in a capture; end that first",
+            );
         }
         if device.allocator().policy() == Policy::Direct {
             return refuse(

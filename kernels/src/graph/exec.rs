@@ -34,15 +34,15 @@ impl Graph {
     /// The returned tensors have no content before the first replay.
     ///
     /// The same work must have been done once before without a capture, because kernels are loaded
-    /// and library handles are created at their first use, which a capture refuses.
+    /// and library handles are created at their first use, which is not possible during a capture.
     ///
     /// # Errors
     ///
     /// Returns the closure's error, or the error of the first operation in the closure that failed
     /// or cannot be captured, even if the closure continued. If the device has no room left,
-    /// returns [`Error::Capture`](crate::Error::Capture), because a capture cannot empty the cache.
-    /// Nothing is recorded then, and allocated memory is returned to the cache. If another thread
-    /// synchronises the whole context at the same time, both calls fail.
+    /// returns [`Error::Capture`](crate::Error::Capture), because the cache cannot be emptied
+    /// during a capture. Nothing is recorded then, and allocated memory is returned to the cache.
+    /// If another thread synchronises the whole context at the same time, both calls fail.
     pub fn capture<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<(Self, T)> {
         let session = CaptureSession::begin(device)?;
         let made = work();

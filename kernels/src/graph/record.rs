@@ -224,7 +224,7 @@ impl LossKernels for Recorder {
 
 impl OptimizerKernels for Recorder {
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()> {
-        // The values, followed by the momenta: either every parameter has one, or none does.
+        // The values, followed by the momenta: either every parameter has a momentum, or none does.
         let count = parameters.len();
         let gradients: Vec<_> = parameters.iter().map(|it| it.gradient).collect();
         let mut writes: Vec<_> = parameters.iter().map(|it| it.value).collect();

@@ -37,7 +37,7 @@ impl Linear {
         })
     }
 
-    /// Like [`Module::forward`] followed by a rectifier, in one operation.
+    /// Computes [`Module::forward`] followed by a rectifier, in one operation.
     ///
     /// # Errors
     ///

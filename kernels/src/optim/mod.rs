@@ -15,7 +15,7 @@ pub trait Optimizer {
     /// The parameters that the optimiser changes.
     fn parameters(&self) -> &[Tensor];
 
-    /// Changes every parameter that has a gradient, with one kernel for all of them.
+    /// Changes every parameter that has a gradient, in one operation.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ static RESULTS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
 
 fn run(device: &Device) -> Result<()> {
     let input = Tensor::full([32, 32], 0.5, device)?;
-    // This loads the kernel, which a capture cannot do.
+    // This loads the kernel, because it cannot be loaded during a capture.
     input.sin()?;
     let (graph, output) = Graph::capture(device, || {
         let scaled = input.sin()?;

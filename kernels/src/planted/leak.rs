@@ -105,5 +105,5 @@ pub(super) use planted;
 /// The size of a segment of the caching allocator's small pool.
 pub(super) const SMALL_SEGMENT: u64 = 2 << 20;
 
-/// The size of the segment for requests from 1 MiB to 10 MiB.
+/// The size of the segment for requests above 1 MiB and below 10 MiB.
 pub(super) const LARGE_SEGMENT: u64 = 20 << 20;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::error::Result;
 
-/// The stream that a block belongs to. 0 is the device's default stream.
+/// The identity of the stream to which a block belongs. 0 is the device's default stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u64);
 

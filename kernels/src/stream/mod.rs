@@ -25,7 +25,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// The stream's identity: the driver's handle, or the number of a simulated stream.
+    /// The stream's identity: the driver's handle, or the ID of a simulated stream.
     #[must_use]
     pub fn id(&self) -> StreamId {
         match self {

@@ -50,7 +50,8 @@ impl Tensor {
         self.backward_with(false)
     }
 
-    /// Like [`Self::backward`], but keeps the graph with everything it saved, for another pass.
+    /// Performs [`Self::backward`], but keeps the graph, with everything that it saved, for another
+    /// pass.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl Tensor {
         if self.numel() != 1 {
             return Err(Error::Gradient {
                 detail: format!(
-                    "must begin at a tensor with one element, but this one has the shape {:?}; \
+                    "the pass must begin at a tensor with one element, but this one has the shape {:?}; \
                      reduce it with sum or mean",
                     self.shape()
                 ),

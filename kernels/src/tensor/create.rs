@@ -39,7 +39,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape has a different size, or the device is out of memory.
+    /// Returns an error if the shape has a different number of elements, or the device is out of
+    /// memory.
     pub fn from_vec<T: Element>(
         values: Vec<T>,
         shape: impl AsRef<[usize]>,
@@ -67,7 +68,8 @@ impl Tensor {
         Self::draw("randn", Distribution::Normal, shape.as_ref(), device)
     }
 
-    /// Like [`Self::randn`], with this tensor's shape and device.
+    /// Draws from the normal distribution with mean 0 and variance 1, with this tensor's shape and
+    /// device.
     ///
     /// # Errors
     ///

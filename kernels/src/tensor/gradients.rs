@@ -12,7 +12,7 @@ pub(super) struct Gradients(Mutex<GradientState>);
 
 #[derive(Default)]
 struct GradientState {
-    /// Whether the user wants a gradient. Only for tensors that no recorded operation made.
+    /// Whether the user wants a gradient. Always false if a recorded operation made the tensor.
     wanted: bool,
     /// The operation that made the tensor.
     node: Option<Arc<Node>>,
@@ -73,7 +73,7 @@ impl Gradients {
         Ok(())
     }
 
-    /// Leaves the graph. The gradient stays.
+    /// Removes the tensor from the graph. Its gradient stays.
     pub(super) fn detach(&self) {
         // The node, with everything that only it holds, is dropped after the lock is released.
         let _node = {

@@ -31,7 +31,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if this tensor is a view, or a graph is being recorded through it.
+    /// Returns an error if this tensor is a view that does not cover its storage exactly, or a
+    /// graph is being recorded through it.
     pub fn zero_(&self) -> Result<()> {
         self.expect_writable("zero_", false)?;
         self.array().set_to_zero()

@@ -7,7 +7,7 @@ use crate::autograd::{Saved, rules};
 use crate::error::Result;
 
 impl Tensor {
-    /// The mean squared difference from a target of the same shape, a scalar.
+    /// The mean squared difference from a target of the same shape, as a scalar.
     ///
     /// As in PyTorch, the scalar is in a storage of its input's size, which first held the squared
     /// differences. So a kept loss keeps that much memory.
@@ -25,12 +25,11 @@ impl Tensor {
         })
     }
 
-    /// The mean negative log-likelihood of one class per row under the softmax of the row, a
+    /// The mean negative log-likelihood of one class per row under the softmax of the row, as a
     /// scalar.
     ///
     /// `self` holds scores of shape `[rows, classes]`; `classes` holds one `i64` per row. A class
-    /// that does not exist makes the loss NaN, because checking it would have to wait for the
-    /// device.
+    /// that does not exist makes the loss NaN, because a check would have to wait for the device.
     ///
     /// # Errors
     ///

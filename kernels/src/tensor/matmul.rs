@@ -32,7 +32,8 @@ impl Tensor {
         self.linear_with(weight, bias, false)
     }
 
-    /// Like [`Self::linear`] followed by [`Self::relu`], without storing the intermediate result.
+    /// Computes [`Self::linear`] followed by [`Self::relu`], without storing the intermediate
+    /// result.
     ///
     /// # Errors
     ///

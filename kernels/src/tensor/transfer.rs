@@ -39,7 +39,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error unless there is one element of type `f32`, or if the transfer fails.
+    /// Returns an error unless there is exactly one element of type `f32`, or if the transfer
+    /// fails.
     pub fn item(&self) -> Result<f32> {
         self.array().item()
     }

@@ -120,10 +120,10 @@ fn a_pass_frees_what_it_has_used_and_dropping_frees_the_rest() -> Result<()> {
     let device = Device::embedded()?;
     let x = Tensor::full([128], 0.5, &device)?.requires_grad_(true)?;
     let out = x.sin()?.mul(&x)?.sin()?.sum()?;
-    // The leaf, two results that rules saved, and the scalar.
+    // These are the leaf, two results that rules saved, and the scalar.
     assert_eq!(memory::allocated(&device), 4 * 512);
     out.backward()?;
-    // The leaf, its gradient, and the scalar.
+    // These are the leaf, its gradient, and the scalar.
     assert_eq!(memory::allocated(&device), 3 * 512);
     drop(out);
     drop(x);

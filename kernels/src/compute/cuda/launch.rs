@@ -1,5 +1,5 @@
 //! Kernel launches.
-#![expect(unsafe_code, reason = "a launch hands pointers to compiled code")]
+#![expect(unsafe_code, reason = "a launch passes raw pointers to compiled code")]
 
 use std::ffi::c_void;
 use std::marker::PhantomData;

@@ -1,5 +1,5 @@
 //! Launches of `matmul.cu`, and of cuBLAS for large matrices.
-#![expect(unsafe_code, reason = "hands addresses to cuBLAS")]
+#![expect(unsafe_code, reason = "passes raw addresses to cuBLAS")]
 
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Launches of `optimizer.cu`.
-#![expect(unsafe_code, reason = "promises that a struct has C's layout")]
+#![expect(unsafe_code, reason = "declares that a struct is laid out as in C")]
 
 use cudarc::driver::DeviceRepr;
 

@@ -1,5 +1,5 @@
 //! Random numbers from cuRAND.
-#![expect(unsafe_code, reason = "hands addresses to cuRAND")]
+#![expect(unsafe_code, reason = "passes raw addresses to cuRAND")]
 
 use crate::compute::dtype::DType;
 use crate::compute::kernels::{Operand, RandomKernels};

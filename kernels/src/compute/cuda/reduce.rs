@@ -87,7 +87,7 @@ impl Cuda {
     }
 }
 
-/// The number of threads for a line: as many whole warps as have work.
+/// The number of threads for a line: as many whole warps as have work, but at most 1024 threads.
 pub(super) fn threads(size: u64) -> u32 {
     u32::try_from(size.clamp(1, 1024).next_multiple_of(32)).expect("the bound is small")
 }

@@ -1,5 +1,5 @@
 //! A shape with strides, in the form in which kernels take it.
-#![expect(unsafe_code, reason = "promises that a struct has C's layout")]
+#![expect(unsafe_code, reason = "declares that a struct is laid out as in C")]
 
 use crate::compute::layout::{Layout, MAX_RANK};
 use cudarc::driver::DeviceRepr;

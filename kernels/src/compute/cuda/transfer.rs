@@ -17,7 +17,10 @@ use super::strided::Strided;
 
 impl TransferKernels for Cuda {
     fn upload(&self, bytes: &[u8], to: &Storage) -> Result<()> {
-        assert!(bytes.len() <= to.bytes(), "more bytes than the storage has");
+        assert!(
+            bytes.len() <= to.bytes(),
+            "the bytes do not fit in the storage"
+        );
         if bytes.is_empty() {
             return Ok(());
         }
@@ -33,7 +36,7 @@ impl TransferKernels for Cuda {
     fn download(&self, from: &Storage, offset: usize, into: &mut [u8]) -> Result<()> {
         assert!(
             offset + into.len() <= from.bytes(),
-            "more bytes than the storage has"
+            "the range to download ends beyond the end of the storage"
         );
         if into.is_empty() {
             return Ok(());

@@ -32,7 +32,7 @@ impl BlasWorkspace {
         capturing::forbid(
             device.id(),
             "lending a workspace",
-            "captured products use none",
+            "captured products use no workspace",
         )?;
         let buffer = Buffer::new(device, bytes)?;
         let address = buffer.address();
