@@ -1,6 +1,6 @@
-//! Whether this thread captures a graph. All code below the graphs needs to know this, because in a
-//! capture, memory comes from the graph's own pool, and operations that cannot be recorded are
-//! rejected.
+//! Whether this thread captures a graph. All code below the graphs needs to know this, because
+//! during a capture, memory comes from the graph's own pool, and operations that cannot be recorded
+//! are rejected.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,7 +12,7 @@ thread_local! {
     /// The capture of this thread. A thread that captures nothing only pays for reading this
     /// variable.
     static CAPTURE: Cell<Option<ThreadCapture>> = const { Cell::new(None) };
-    /// The first error in that capture, even if the captured closure ignored it.
+    /// The first error during that capture, even if the captured closure ignored it.
     static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn begin(device: DeviceId, pool: PoolId) {
     CAPTURE.set(Some(ThreadCapture { device, pool }));
 }
 
-/// Ends the capture of this thread. Returns the first error in it.
+/// Ends the capture of this thread. Returns the first error that occurred during the capture.
 pub(crate) fn end() -> Option<Error> {
     CAPTURE.set(None);
     FAILURE.take()
@@ -45,12 +45,13 @@ pub(crate) fn pool_for(device: DeviceId) -> Option<PoolId> {
     (capture.device == device).then_some(capture.pool)
 }
 
-/// Rejects operations that a capture of the device cannot record; outside a capture, everything is
-/// allowed.
+/// Rejects an operation that cannot be recorded if this thread is capturing work of the device.
+/// Otherwise, the operation is allowed.
 ///
 /// # Errors
 ///
-/// Returns an error in a capture of the device, which then fails with that error.
+/// Returns an error if this thread is capturing work of the device. The capture then fails with
+/// that error.
 pub(crate) fn forbid(device: DeviceId, what: &str, why: &str) -> Result<()> {
     match pool_for(device) {
         None => Ok(()),

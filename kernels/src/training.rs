@@ -45,7 +45,7 @@ impl TrainingStep {
     /// then captures the next step.
     ///
     /// `loss` computes a scalar from the two tensors. Their shapes are fixed, but [`Self::step`]
-    /// changes their content. Learning rate, momentum and weight decay keep their current values.
+    /// changes their contents. Learning rate, momentum and weight decay keep their current values.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl TrainingStep {
         })
     }
 
-    /// Performs a step on the current content of the inputs and targets.
+    /// Performs a step on the current contents of the inputs and targets.
     ///
     /// # Errors
     ///

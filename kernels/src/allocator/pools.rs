@@ -19,9 +19,9 @@ pub(crate) struct Pools {
 /// Blocks reserved for the graph of one capture. Each replay reads and writes these blocks, whether
 /// or not they are handed out at that moment.
 ///
-/// While the graph lives, the pool's segments stay. Afterwards, `empty_cache` also returns them;
-/// PyTorch then calls the pool freeable. A pool whose tensors outlive the graph stays until the
-/// tensors are freed.
+/// The pool's segments are kept for as long as the graph exists. After that, `empty_cache` gives
+/// those without live tensors back to the driver as well; PyTorch calls such a pool *freeable*. A
+/// pool whose tensors outlive the graph exists until the tensors are freed.
 #[derive(Debug)]
 struct PrivatePool {
     id: PoolId,

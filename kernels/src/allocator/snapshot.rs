@@ -18,13 +18,13 @@ pub struct Snapshot {
 /// A segment: the memory that one request to the layer below returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
-    /// The address of its first byte.
+    /// The address of the segment's first byte.
     pub address: u64,
-    /// Its size in bytes.
+    /// The size of the segment in bytes.
     pub total_size: u64,
-    /// The stream that its blocks serve.
+    /// The stream that the segment's blocks serve.
     pub stream: StreamId,
-    /// The pool to which its blocks belong.
+    /// The pool to which the segment's blocks belong.
     pub pool: PoolKind,
     /// The private pool that the segment belongs to, if it is a graph's segment.
     pub private_pool: Option<PoolId>,
@@ -34,20 +34,20 @@ pub struct SegmentInfo {
     pub active_size: u64,
     /// The total requested bytes of the active blocks.
     pub requested_size: u64,
-    /// Its blocks, ordered by address; they are adjacent and fill the segment.
+    /// The blocks of the segment, ordered by address. They are adjacent and fill the segment.
     pub blocks: Vec<BlockInfo>,
 }
 
 /// A block in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
-    /// The address of its first byte.
+    /// The address of the block's first byte.
     pub address: u64,
-    /// Its size in bytes.
+    /// The size of the block in bytes.
     pub size: u64,
     /// The requested size in bytes; 0 when the block is inactive.
     pub requested_size: u64,
-    /// Its state.
+    /// The state of the block.
     pub state: BlockState,
 }
 

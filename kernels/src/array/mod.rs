@@ -39,7 +39,7 @@ impl Array {
         }
     }
 
-    /// Creates a contiguous array whose content is yet to be written.
+    /// Creates a contiguous array whose contents are yet to be written.
     pub(crate) fn empty(device: &Device, layout: Layout, dtype: DType) -> Result<Self> {
         let storage = Storage::new(device, layout.count() * dtype.bytes())?;
         Ok(Self::over(Arc::new(storage), layout, dtype))
@@ -80,7 +80,8 @@ impl Array {
         }
     }
 
-    /// Whether no other tensor, view or saved copy can see this array's content.
+    /// Whether nothing else shares this array's storage: no other tensor, no view, and no array
+    /// saved for the backward pass.
     pub(crate) fn is_sole_owner(&self) -> bool {
         Arc::strong_count(&self.storage) == 1
     }

@@ -5,8 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::array::Array;
 use crate::error::Result;
 
-/// A leaf of graphs, like PyTorch's `AccumulateGrad`: the content of a tensor, and the gradient
-/// that backward passes have accumulated for it. A graph that refers to a leaf keeps it alive.
+/// A leaf of graphs, like PyTorch's `AccumulateGrad`: the contents of a tensor, and the gradient
+/// that backward passes have accumulated for it. A graph that refers to a leaf keeps the leaf
+/// alive.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     content: Array,

@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::error::{Error, Result};
 
-/// An array's content as it was when it was saved.
+/// An array's contents as they were when the array was saved.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
     content: Array,
@@ -19,11 +19,11 @@ impl Saved {
         }
     }
 
-    /// Returns the content.
+    /// Returns the contents.
     ///
     /// # Errors
     ///
-    /// Returns an error if the content has been changed in place since it was saved.
+    /// Returns an error if the contents have been changed in place since they were saved.
     pub(crate) fn unpack(self) -> Result<Array> {
         let now = self.content.storage().version();
         if now == self.version {

@@ -66,7 +66,7 @@ pub(crate) struct SgdParameter<'a> {
     pub(crate) gradient: Operand<'a>,
     /// `None` without momentum.
     pub(crate) momentum: Option<Operand<'a>>,
-    /// Whether the momentum has no content yet. If so, it is set to the gradient.
+    /// Whether the momentum has no value yet. If so, the momentum is set to the gradient.
     pub(crate) first: bool,
 }
 

@@ -52,7 +52,7 @@ impl Storage {
         &self.device
     }
 
-    /// The private pool that the storage comes from, if it was allocated in a capture.
+    /// The private pool that the storage comes from, if it was allocated during a capture.
     pub(crate) fn pool(&self) -> Option<PoolId> {
         self.pool
     }
@@ -65,7 +65,7 @@ impl Storage {
         self.bytes
     }
 
-    /// The number of times that the content has been changed in place.
+    /// The number of times that the contents have been changed in place.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

@@ -27,11 +27,11 @@ pub(super) fn redirected() -> Option<sys::CUstream> {
     (!queue.is_null()).then_some(queue)
 }
 
-/// Rejects, in a capture, resources that are created at their first use.
+/// Rejects resources that are created at their first use if this thread is capturing.
 ///
 /// # Errors
 ///
-/// Returns an error in a capture.
+/// Returns an error if this thread is capturing.
 pub(super) fn expect_warm(what: &str) -> Result<()> {
     if redirected().is_none() {
         return Ok(());

@@ -164,8 +164,8 @@ impl Device {
     /// # Errors
     ///
     /// Returns an error if the work itself has failed, or if a free has failed since the last call,
-    /// because a free cannot return an error. Also fails in a capture of the device, which cannot
-    /// wait.
+    /// because a free cannot return an error. Also returns an error if this thread is capturing
+    /// work of the device, because a capture cannot wait.
     pub fn synchronize(&self) -> Result<()> {
         capturing::forbid(
             self.id(),

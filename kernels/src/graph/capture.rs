@@ -59,10 +59,9 @@ pub(super) struct CaptureSession(());
 impl CaptureSession {
     pub(super) fn begin(device: &Device) -> Result<Self> {
         if is_capturing() {
-            return refuse(
-                "a second capture",
-                "this thread is already in a capture; end that first",
-            );
+            return capturing::note(Err(Error::Capture {
+                detail: "this thread is already capturing a graph; end that capture first".into(),
+            }));
         }
         if device.allocator().policy() == Policy::Direct {
             return refuse(

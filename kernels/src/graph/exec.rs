@@ -31,7 +31,7 @@ enum ExecutableWork {
 
 impl Graph {
     /// Runs a closure and records the work that it submits to the device instead of executing it.
-    /// The returned tensors have no content before the first replay.
+    /// The contents of the returned tensors are meaningless before the first replay.
     ///
     /// The same work must have been done once before without a capture, because kernels are loaded
     /// and library handles are created at their first use, which is not possible during a capture.
@@ -56,7 +56,7 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// Returns an error if the driver fails, or this thread is in a capture of the device.
+    /// Returns an error if the driver fails, or if this thread is capturing work of the device.
     pub fn instantiate(self) -> Result<ExecGraph> {
         let Captured {
             work,
@@ -85,7 +85,7 @@ impl ExecGraph {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device fails, or this thread is in a capture of it.
+    /// Returns an error if the device fails, or if this thread is capturing work of the device.
     pub fn replay(&mut self) -> Result<()> {
         let device = self.pool.device();
         forbid(device.id(), "a replay", "capture the work itself")?;

@@ -37,7 +37,7 @@ impl UsedStorages {
         self.written.retain(|storage| storage.strong_count() > 0);
     }
 
-    /// Must be called after a replay, so that a backward pass fails if it needs content that was
+    /// Must be called after a replay, so that a backward pass fails if it needs contents that were
     /// saved before the replay.
     pub(super) fn bump_versions(&self) {
         for storage in self.written.iter().filter_map(Weak::upgrade) {

@@ -14,7 +14,7 @@ use crate::device::Backend;
 use crate::error::Result;
 use crate::random::Distribution;
 
-/// Replaces the device while a thread is in a capture: operations become part of the graph.
+/// Replaces the device while a thread is capturing: operations become part of the graph.
 #[derive(Debug)]
 pub(crate) struct Recorder;
 

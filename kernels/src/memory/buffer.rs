@@ -17,7 +17,7 @@ const ONE_STREAM: &str = "a graph is replayed only on the device's own stream";
 
 /// Bytes on a device, returned to its allocator when dropped.
 ///
-/// The initial content is what the memory held before. The buffer keeps its device alive.
+/// The initial contents are what the memory held before. The buffer keeps its device alive.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Backing,
@@ -52,8 +52,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device is out of memory, the stream is another device's, or this
-    /// thread is in a capture of the device.
+    /// Returns an error if the device is out of memory, if the stream belongs to another device, or
+    /// if this thread is capturing work of the device.
     pub fn new_on(device: &Device, bytes: usize, stream: &Stream) -> Result<Self> {
         require_same_device("Buffer::new_on", device, stream)?;
         capturing::forbid(device.id(), "memory for another stream", ONE_STREAM)?;
@@ -94,7 +94,7 @@ impl Buffer {
         }
     }
 
-    /// The private pool that the bytes come from, if they were allocated in a capture.
+    /// The private pool that the bytes come from, if they were allocated during a capture.
     pub(crate) fn pool(&self) -> Option<PoolId> {
         self.pool
     }
@@ -141,7 +141,7 @@ impl Buffer {
     }
 
     /// The bytes themselves. `None` on CUDA, where the host cannot reach them, and for a buffer
-    /// allocated in a capture, because a replay may write to it at any time.
+    /// allocated during a capture, because a replay may write to it at any time.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         self.pool().is_none().then(|| self.host_bytes()).flatten()

@@ -59,8 +59,8 @@ pub fn snapshot(device: &Device) -> Snapshot {
 /// # Errors
 ///
 /// Returns an error if the driver refused to free a segment, now or at an earlier free. All other
-/// segments are freed nevertheless. Also returns an error in a capture of the device, where nothing
-/// is freed.
+/// segments are freed nevertheless. Also returns an error, and frees nothing, if this thread is
+/// capturing work of the device.
 pub fn empty_cache(device: &Device) -> Result<()> {
     capturing::forbid(
         device.id(),

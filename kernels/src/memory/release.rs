@@ -13,10 +13,10 @@ use crate::error::Result;
 pub struct Released {
     /// The allocator's usage before the release.
     pub before: Held,
-    /// Its usage after the release.
+    /// The allocator's usage after the release.
     pub after: Held,
-    /// The segments that stay. Each is pinned by its blocks in use. The rest of the segment can
-    /// serve later requests, but not other processes or libraries.
+    /// The segments that could not be released. Each is pinned by its blocks in use. The rest of
+    /// the segment can serve later requests, but not other processes or libraries.
     pub pinned: Vec<SegmentInfo>,
 }
 

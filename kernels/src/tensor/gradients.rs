@@ -52,7 +52,7 @@ impl Gradients {
         self.state().node.is_some()
     }
 
-    /// Sets whether the user wants a gradient for this tensor, whose content is `content`.
+    /// Sets whether the user wants a gradient for this tensor, whose contents are `content`.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Gradients {
         leaf?.gradient()
     }
 
-    /// Replaces the gradient of the tensor, whose content is `content`.
+    /// Replaces the gradient of the tensor, whose contents are `content`.
     pub(super) fn set_gradient(&self, gradient: Array, content: &Array) {
         let leaf = Arc::clone(self.state().leaf_of(content));
         leaf.replace_gradient(Some(gradient));

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::random::{self, Distribution};
 
-/// Numbers on the host: the content of data sets and the initial values of layers.
+/// Numbers on the host: the contents of data sets and the initial values of layers.
 ///
 /// Its memory comes from no device's allocator, just as PyTorch's CPU tensors use none of the GPU's
 /// memory.

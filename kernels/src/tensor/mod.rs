@@ -55,7 +55,7 @@ impl Tensor {
         }))
     }
 
-    /// The content of the tensor.
+    /// The contents of the tensor.
     pub(crate) fn array(&self) -> &Array {
         &self.0.array
     }
@@ -104,14 +104,14 @@ impl Tensor {
         self.array().is_contiguous()
     }
 
-    /// The size of its storage in bytes, which may be more than its elements need.
+    /// The size of the tensor's storage in bytes, which may be more than the elements need.
     #[must_use]
     pub fn storage_bytes(&self) -> usize {
         self.array().storage().bytes()
     }
 }
 
-/// Does not show the content, which may not have been computed yet.
+/// Does not show the contents, which may not have been computed yet.
 impl fmt::Debug for Tensor {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -37,7 +37,7 @@ pub(super) fn record<const OPERANDS: usize, R: Rule + 'static>(
 }
 
 impl Tensor {
-    /// Saves the content for an operation's rule.
+    /// Saves the contents for an operation's rule.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ impl Array {
         }
     }
 
-    /// The content of a tensor.
+    /// The contents of a tensor.
     pub(crate) fn of(tensor: &Tensor) -> Result<Self> {
         let values = tensor.to_vec::<f32>()?.into_iter().map(f64::from);
         Ok(Self::new(tensor.shape(), values.collect()))

@@ -23,7 +23,7 @@ const SMALL: u64 = 1 << 22;
 /// With a longer shared dimension, the few blocks of our own kernel would be slower than cuBLAS.
 const SHALLOW: usize = 1 << 12;
 
-/// The struct `Matrix` in `matmul.cu`.
+/// Mirrors the struct `Matrix` in `matmul.cu`; the layouts must match.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct StridedMatrix {
@@ -101,13 +101,14 @@ impl Cuda {
         out: Operand<'_>,
     ) -> Result<()> {
         const TILE: u32 = 16;
-        let [rows, columns, depth] =
-            sizes.map(|size| u32::try_from(size).expect("a factor of a small product"));
+        let [rows, columns, depth] = sizes.map(|size| {
+            u32::try_from(size).expect("the dimensions of a small product fit in a `u32`")
+        });
         let (a, b, to) = (StridedMatrix::of(lhs), StridedMatrix::of(rhs), floats(out));
         let (bias, relu) = (bias_start(epilogue), u32::from(epilogue.relu));
         let tiles = u64::from(columns.div_ceil(TILE)) * u64::from(rows.div_ceil(TILE));
         let grid = Grid {
-            blocks: u32::try_from(tiles).expect("fewer tiles than multiplications"),
+            blocks: u32::try_from(tiles).expect("a small product has at most 2^22 tiles"),
             threads: (TILE * TILE, 1),
         };
         self.launch(

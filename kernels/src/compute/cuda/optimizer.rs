@@ -18,7 +18,7 @@ const CHUNK: u64 = 1024;
 
 const THREADS: u32 = 256;
 
-/// The struct `SgdTable` in `optimizer.cu`.
+/// Mirrors the struct `SgdTable` in `optimizer.cu`; the layouts must match.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct SgdTable {
@@ -31,7 +31,7 @@ struct SgdTable {
     parameters: u32,
 }
 
-/// The struct `AdamTable` in `optimizer.cu`.
+/// Mirrors the struct `AdamTable` in `optimizer.cu`; the layouts must match.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct AdamTable {

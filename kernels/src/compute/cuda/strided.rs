@@ -4,7 +4,7 @@
 use crate::compute::layout::{Layout, MAX_RANK};
 use cudarc::driver::DeviceRepr;
 
-/// The struct `Strided` in `common.cuh`.
+/// Mirrors the struct `Strided` in `common.cuh`; the layouts must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Strided {

@@ -23,7 +23,7 @@ impl BlasWorkspace {
     /// # Errors
     ///
     /// Returns an error if the device is not a CUDA device or is out of memory, if cuBLAS cannot be
-    /// used, or if this thread is in a capture of the device.
+    /// used, or if this thread is capturing work of the device.
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         let cuda = device.as_cuda().ok_or_else(|| Error::Unavailable {
             device: device.to_string(),
