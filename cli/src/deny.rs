@@ -227,14 +227,15 @@ fn first_use(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// Returns a sentence for each finding that is not in the older run, or that failed no test there.
+/// Returns a sentence for each finding that is not in the older run, or that did not make a
+/// test fail there.
 fn added(run: &Run, older: &Run) -> Vec<String> {
     let changes = compare(older, run).into_iter();
     let new = changes.filter(|(status, _)| *status == DiffStatus::New);
     new.map(|(_, line)| format!("new: {line}")).collect()
 }
 
-/// Returns the checks whose findings fail no test because of the policy.
+/// Returns the checks with findings that, because of the policy, do not make a test fail.
 fn warned(run: &Run) -> Vec<String> {
     let warned = run.reports().filter(|report| report.is_only_warned());
     warned

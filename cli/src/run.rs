@@ -36,17 +36,17 @@ pub(crate) struct Run {
 
 #[derive(Debug, Default)]
 pub(crate) struct Process {
-    /// The name of the program, such as `optim::train`: the name of its package, and its own name
-    /// if that differs.
+    /// The name of the program, such as `optim::train`: the name of the program's package, followed
+    /// by the program's own name if the two differ.
     pub(crate) binary: String,
-    /// The contents of the run file that it wrote.
+    /// The contents of the run file that the process wrote.
     pub(crate) file: RunFile,
 }
 
 /// A test that its runner may attempt several times.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AttemptedTest {
-    /// The ID that the test runner gave to its run. Several runs, such as the jobs of a matrix, may
+    /// The ID that the test runner gave to the run. Several runs, such as the jobs of a matrix, may
     /// have the same name.
     run: String,
     test: String,
@@ -214,8 +214,8 @@ impl Run {
             let running = std::mem::take(&mut file.aborted);
             if !running.is_empty() {
                 self.problems.push(format!(
-                    "still running: {} of {}; `cargo gpu-leak report` shows the results once \
-                     that process has ended",
+                    "still running: {} ({}); run `cargo gpu-leak report` after the process has \
+                     ended to see the results",
                     tests(&running),
                     path.display()
                 ));
@@ -400,14 +400,18 @@ fn pass_blocks_of_passed_tests(reports: &mut [Report]) {
 /// Returns the last snapshot of a process that was killed, as the report of an aborted check.
 fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     let seconds = Duration::from_millis(snapshot.after_ms).as_secs_f64();
+    let cause = match &*snapshot.cause {
+        "tick" => "by `--every`".to_owned(),
+        "exit" => "when the process began to exit".to_owned(),
+        signal => format!("on {}", escape::sentence(signal)),
+    };
     let mut report = snapshot.report;
     report.status = CheckStatus::Aborted;
     report.reason = Some(Reason::new(
         Code::ProcessEnded,
         format!(
-            "the process did not end normally; the figures show what it held {seconds:.1} s after \
-             it started ({})",
-            escape::sentence(&snapshot.cause)
+            "the process did not end normally; the figures are from its last snapshot, taken \
+             {seconds:.1} s after the check began ({cause})"
         ),
         "let the program end by calling `exit` or by returning from `main`, or take snapshots more \
          often",
@@ -518,7 +522,7 @@ mod tests {
         assert_eq!(run.aborted().count(), 1);
     }
 
-    /// A program and its plugin may each contain the harness.
+    /// A program and its plugin may each link the harness.
     #[test]
     fn two_files_that_a_process_began_at_one_moment_are_not_copies() {
         let file = |tests: &[&str]| RunFile {

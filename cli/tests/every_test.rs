@@ -300,7 +300,7 @@ fn a_test_that_allocates_nothing_passes_where_a_gpu_is_required() {
     );
 }
 
-/// The program does not contain the harness, so nothing receives the reports of its allocators.
+/// The program does not link the harness, so nothing receives the reports of its allocators.
 #[test]
 fn a_program_whose_allocators_report_to_nobody_is_not_measured() {
     let directory = tempfile::tempdir().expect("a directory");

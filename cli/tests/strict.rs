@@ -195,7 +195,7 @@ fn an_entry_that_matches_nothing_in_the_whole_suite_is_noted() {
     assert_eq!(denied(&strict).len(), 1, "{strict:?}");
 }
 
-/// A bound far above what the suite leaves hides new leaks. It is noted but fails nothing.
+/// A bound far above what the suite leaves hides new leaks. It causes a note, but no failure.
 #[test]
 fn a_bound_far_above_what_the_whole_suite_left_is_noted() {
     let entry = |tests: &str, count: u64, bytes: u64| {

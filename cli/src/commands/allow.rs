@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Allow) -> ExitResult<Exit> {
     if !unexpected.is_empty() {
         say(format_args!(
             "note: no entry for {} (unexpected): the test itself states what must leak, so change \
-             its option `expect`",
+             its `expect` option",
             test_names(&unexpected, 5)
         ));
     }

@@ -223,10 +223,7 @@ mod tests {
     #[test]
     fn the_list_explains_each_word_and_a_number_is_a_cuda_error() {
         let list = all(80);
-        assert!(
-            list.contains("  Something that the test allocated"),
-            "{list}"
-        );
+        assert!(list.contains("  Something that the test created"), "{list}");
         assert!(
             list.lines().all(|line| line.chars().count() <= 80),
             "{list}"

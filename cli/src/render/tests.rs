@@ -357,7 +357,7 @@ fn an_expected_leak_that_is_missing_fails_in_every_format_of_results() {
             assert!(shown.contains(mark), "{format:?} lacks {mark:?}: {shown}");
         }
     }
-    // In a run that only confirms an outer check, the finding fails nothing.
+    // In a run that only confirms an outer check, the finding does not make a test fail.
     run.processes[0].file.reports[0].outcome = Some(Outcome::Pass);
     assert!(!Overview::of(&run).has_findings());
 }

@@ -65,19 +65,19 @@ pub(super) type SiteKey = (&'static str, String);
 
 #[derive(Debug, Default)]
 pub(super) struct LeakingSite {
-    /// The amount that each test leaks there.
+    /// The amount that each test leaks at the site.
     pub(super) left: BTreeMap<String, Left>,
-    /// The kind of its worst finding, such as `leaked`.
+    /// The kind of the site's worst finding, such as `leaked`.
     pub(super) kind: &'static str,
     /// The amount that the worst finding left, and its description, such as `4.00 KiB device
     /// memory`.
     pub(super) worst: (Left, String),
     /// The kinds of the leaked resources.
     pub(super) resources: Kinds,
-    /// The source lines of its findings.
+    /// The source lines of the site's findings.
     pub(super) locations: BTreeSet<String>,
-    /// Whether a program under `exec` leaks there. The name of such a program is its command line,
-    /// which may change.
+    /// Whether a program under `exec` leaks at the site. The name of such a program is its command
+    /// line, which may change.
     pub(super) in_a_program: bool,
 }
 

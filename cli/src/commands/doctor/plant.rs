@@ -23,7 +23,7 @@ pub(super) const BYTES: usize = 4096;
 pub(super) struct Plant<Api> {
     /// The kind of resource that must be found.
     pub(super) kind: Kind,
-    /// Its size in bytes, unless that depends on the driver.
+    /// The size of the resource in bytes, or `None` if it depends on the driver.
     pub(super) bytes: Option<usize>,
     /// Plants the leak, or returns why this is not possible here.
     pub(super) plant: fn(&mut Api) -> Result<(), String>,
@@ -33,7 +33,7 @@ pub(super) struct Plant<Api> {
 macro_rules! call {
     ($api:expr, $name:expr, ($($argument:expr => $kind:ty),* $(,)?)) => {{
         let function = $api.function($name)?;
-        // SAFETY: the address is that of the function of this name, which has this signature.
+        // SAFETY: the address is that of the function with this name, which has this signature.
         let function: unsafe extern "C" fn($($kind),*) -> i32 = unsafe { mem::transmute(function) };
         // SAFETY: pointers among the arguments point to live values of the types that the function
         // reads and writes, and handles are those that the driver returned.
@@ -166,7 +166,7 @@ impl Vulkan {
 
     fn function(&self, name: &CStr) -> Result<Opaque, String> {
         let find = self.library.function(c"vkGetInstanceProcAddr")?;
-        // SAFETY: the address is that of the function of this name, which has this signature.
+        // SAFETY: the address is that of the function with this name, which has this signature.
         let find: unsafe extern "C" fn(Opaque, *const std::ffi::c_char) -> Opaque =
             unsafe { mem::transmute(find) };
         // SAFETY: the instance is null or one that the driver returned, and the name is a string.

@@ -86,7 +86,7 @@ impl Tally {
                 Exit::Unmeasured,
             ),
             _ => (
-                format!("checks found every leak that could be planted here: {tried}"),
+                format!("checks found a leak of every kind that could be planted here ({tried})"),
                 Exit::Clean,
             ),
         }

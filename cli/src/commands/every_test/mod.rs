@@ -5,7 +5,7 @@
 //! program and runs each one alone, and a test that leaves something fails. A test under
 //! `#[gpu_leak_check]` checks itself.
 //!
-//! A program that contains the harness watches itself, because only its own copy of the harness
+//! A program that links the harness watches itself, because only its own copy of the harness
 //! gets the reports of allocators that use `gpu-leak-hooks`. Other programs are watched by the
 //! library that is preloaded into them.
 

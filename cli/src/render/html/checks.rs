@@ -34,7 +34,7 @@ pub(super) struct Test {
     pub(super) peaks: Vec<PeakTable>,
     /// A sentence for each graph that holds more memory than it needs.
     pub(super) graphs: Vec<String>,
-    /// What to do about its findings, or what to do so that the test can be measured.
+    /// What to do about the findings, or what to do so that the test can be measured.
     pub(super) help: Vec<String>,
     pub(super) notes: Vec<String>,
     pub(super) again: Option<String>,

@@ -22,7 +22,7 @@ const IN_MARKUP: usize = 100;
 #[derive(Debug)]
 pub(super) struct LongList<T> {
     all: Vec<T>,
-    /// The noun for its entries, such as `finding`.
+    /// The noun for the entries, such as `finding`.
     noun: &'static str,
 }
 

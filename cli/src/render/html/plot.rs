@@ -76,7 +76,7 @@ pub(super) struct Dot {
 /// A mark at a call whose allocation belongs to a finding.
 #[derive(Debug)]
 pub(super) struct Mark {
-    /// The CSS class. The mark is hollow if the finding fails no test.
+    /// The CSS class. The mark is hollow if the finding does not make a test fail.
     pub(super) class: &'static str,
     pub(super) shape: String,
     pub(super) title: String,
