@@ -73,11 +73,11 @@ pub struct Report {
     /// How usage changed during the check; none if nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// The contents of the peak of each layer; empty unless the option `peaks` is set.
+    /// The contents of the peak of each layer; empty unless the `peaks` option is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peaks: Vec<Peak>,
-    /// With the option `peaks`, the graphs that hold more memory at once than they would need if their nodes
-    /// ran in order.
+    /// With the `peaks` option, the graphs that hold more memory at once than they would need if
+    /// their nodes ran in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphMemory>,
 }
@@ -120,7 +120,7 @@ impl Report {
     }
 
     /// Returns the contents of the peak of a layer on this device or the host. `layer` is the name
-    /// of the layer in the tables. Returns `None` without the option `peaks`, or if the check
+    /// of the layer in the tables. Returns `None` without the `peaks` option, or if the check
     /// allocated nothing there.
     ///
     /// ```

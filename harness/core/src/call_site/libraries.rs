@@ -88,37 +88,38 @@ const LIBRARIES: &[KnownLibrary] = &[
     row("CUPTI", Role::Driver, &["cupti"], &["cupti"]),
     // https://docs.nvidia.com/cuda/cublas/#cublasltdestroy
     row("cuBLASLt", Role::Nvidia, &["cublasLt"], &["cublasLt"]).keeps(
-        "cuBLASLt keeps it until cublasLtDestroy: drop the handle before the test ends, or create \
-         it once per process",
+        "cuBLASLt keeps such resources until cublasLtDestroy is called: drop the handle before the \
+         test ends, or create it once per process",
     ),
     // https://docs.nvidia.com/cuda/cublas/#cublassetworkspace,
     // https://docs.nvidia.com/cuda/cublas/#cublascreate; measured on an H200, CUDA 13.0, 2026-11-20
     row("cuBLAS", Role::Nvidia, &["cublas", "nvblas"], &["cublas"])
         .keeps(
-            "cuBLAS allocates this for its handle, and cublasDestroy frees it: drop the handle \
-             before the test ends, or provide your own memory with cublasSetWorkspace",
+            "cuBLAS allocates such resources for its handle, and cublasDestroy frees them: drop the \
+             handle before the test ends, or provide your own memory with cublasSetWorkspace",
         )
         .keeps_in(
             "cublasCreate",
-            "cublasCreate allocates a workspace (64 MiB on an H200), and cuBLAS keeps it until \
-             cublasDestroy: drop the handle before the test ends, or create it once per process",
+            "cublasCreate allocates a workspace (64 MiB on an H200), and cuBLAS keeps the workspace \
+             until cublasDestroy is called: drop the handle before the test ends, or create it once \
+             per process",
         ),
     // https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html
     row("cuDNN", Role::Nvidia, &["cudnn"], &["cudnn"]).keeps(
-        "cuDNN keeps it until cudnnDestroy or, if it belongs to a plan, until the plan's \
-         descriptor is destroyed: drop the handle and the plan before the test ends, or create \
-         them once per process",
+        "cuDNN keeps such resources until cudnnDestroy is called or, if they belong to a plan, \
+         until the plan's descriptor is destroyed: drop the handle and the plan before the test \
+         ends, or create them once per process",
     ),
     // https://docs.nvidia.com/cuda/cufft/#function-cufftdestroy
     row("cuFFT", Role::Nvidia, &["cufft", "cufftw"], &["cufft"]).keeps(
-        "a plan keeps its work area until cufftDestroy: destroy the plan before the test ends, or \
-         provide your own memory with cufftSetAutoAllocation and cufftSetWorkArea",
+        "a plan keeps its work area until cufftDestroy is called: destroy the plan before the test \
+         ends, or provide your own memory with cufftSetAutoAllocation and cufftSetWorkArea",
     ),
     row("cuFile", Role::Nvidia, &["cufile"], &["cuFile"]),
     // https://docs.nvidia.com/cuda/curand/group__HOST.html
     row("cuRAND", Role::Nvidia, &["curand"], &["curand"]).keeps(
-        "a generator keeps its state until curandDestroyGenerator: drop the generator before the \
-         test ends, or create it once per process",
+        "a generator keeps its state until curandDestroyGenerator is called: drop the generator \
+         before the test ends, or create it once per process",
     ),
     // https://docs.nvidia.com/cuda/cusolver/#cusolverdndestroy
     row(
@@ -128,14 +129,14 @@ const LIBRARIES: &[KnownLibrary] = &[
         &["cusolver"],
     )
     .keeps(
-        "cuSOLVER keeps it until the handle is destroyed (cusolverDnDestroy, cusolverSpDestroy): \
-         drop the handle before the test ends, or create it once per process",
+        "cuSOLVER keeps such resources until the handle is destroyed (cusolverDnDestroy, \
+         cusolverSpDestroy): drop the handle before the test ends, or create it once per process",
     ),
     row("cuSPARSELt", Role::Nvidia, &["cusparseLt"], &["cusparseLt"]),
     // https://docs.nvidia.com/cuda/cusparse/#cusparsedestroy
     row("cuSPARSE", Role::Nvidia, &["cusparse"], &["cusparse"]).keeps(
-        "cuSPARSE keeps it until cusparseDestroy: drop the handle before the test ends, or create \
-         it once per process",
+        "cuSPARSE keeps such resources until cusparseDestroy is called: drop the handle before the \
+         test ends, or create it once per process",
     ),
     // https://docs.nvidia.com/cuda/cutensor/latest/api/cutensor.html
     row(
@@ -145,13 +146,13 @@ const LIBRARIES: &[KnownLibrary] = &[
         &["cutensor"],
     )
     .keeps(
-        "cuTENSOR keeps it until cutensorDestroy: drop the handle before the test ends, or create \
-         it once per process",
+        "cuTENSOR keeps such resources until cutensorDestroy is called: drop the handle before the \
+         test ends, or create it once per process",
     ),
     // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html
     row("NCCL", Role::Nvidia, &["nccl"], &["nccl"]).keeps(
-        "a communicator keeps its buffers until ncclCommDestroy or ncclCommAbort: destroy it in \
-         the test, on every rank",
+        "a communicator keeps its buffers until ncclCommDestroy or ncclCommAbort is called: \
+         destroy the communicator in the test, on every rank",
     ),
     row(
         "NPP",
@@ -164,16 +165,17 @@ const LIBRARIES: &[KnownLibrary] = &[
     ),
     // https://docs.nvidia.com/cuda/nvjpeg/
     row("nvJPEG", Role::Nvidia, &["nvjpeg", "nvjpeg2k"], &["nvjpeg"]).keeps(
-        "nvJPEG keeps it until nvjpegDestroy or, if it belongs to a state, until \
-         nvjpegJpegStateDestroy: destroy the handle and the state before the test ends",
+        "nvJPEG keeps such resources until nvjpegDestroy is called or, if they belong to a state, \
+         until nvjpegJpegStateDestroy is called: destroy the handle and the state before the test \
+         ends",
     ),
     row("nvJitLink", Role::Nvidia, &["nvJitLink"], &["nvJitLink"]),
     row("NVRTC", Role::Nvidia, &["nvrtc"], &["nvrtc"]),
     row("NVSHMEM", Role::Nvidia, &["nvshmem"], &["nvshmem"]),
     // https://docs.nvidia.com/deeplearning/tensorrt/latest/
     row("TensorRT", Role::Nvidia, &["nvinfer", "nvonnxparser"], &[]).keeps(
-        "an engine and its execution contexts keep it until they are destroyed: destroy the \
-         contexts before the engine",
+        "such resources are freed when the engine or the execution context that they belong to is \
+         destroyed: destroy the contexts before the engine",
     ),
     row("libtorch", Role::Other, &["torch", "c10"], &[]),
     row("ONNX Runtime", Role::Other, &["onnxruntime"], &[]),

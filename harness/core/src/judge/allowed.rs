@@ -167,7 +167,7 @@ pub(crate) fn recycled(found: &mut [Found]) {
 
 /// The kinds of findings that fail a test because bytes stay allocated.
 const STAYS: &[FindingKind] = &[FindingKind::Leaked, FindingKind::Grew];
-/// One-time set-up, which fails no test.
+/// One-time set-up, which does not make a test fail.
 const ONCE: &[FindingKind] = &[FindingKind::FirstUse];
 
 /// For each layer and place, removes the findings if they add up to at most `tolerance` bytes in

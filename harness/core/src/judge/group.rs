@@ -46,11 +46,11 @@ const MOST_SIZES: usize = 3;
 /// The records of one group in one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    /// Their number and total size.
+    /// The number and the total size of the records.
     pub(crate) amount: Amount,
     /// The size of each record, if all sizes are equal.
     pub(crate) each: Option<u64>,
-    /// Their sequence numbers, in order.
+    /// The sequence numbers of the records, in ascending order.
     pub(crate) records: Vec<u64>,
     /// The size of each record, in the order of `records`.
     sizes: Vec<u64>,

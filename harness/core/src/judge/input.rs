@@ -163,7 +163,8 @@ pub struct RunInput {
 }
 
 impl RunInput {
-    /// Returns the sum of the figures of this layer that are not charged to the run.
+    /// Returns the total of `figure` over the entries of `failed_inside` for the layer and place of
+    /// `usage`. These bytes are not charged to the run.
     pub(crate) fn failed_for(&self, usage: &LayerUsage, figure: fn(&FailedSum) -> u64) -> u64 {
         let failed = self.failed_inside.iter();
         let failed = failed.filter(|sum| sum.layer == usage.name && sum.place == usage.place);
@@ -280,9 +281,9 @@ pub struct FailedSum {
     pub layer: LayerName,
     /// The place.
     pub place: Place,
-    /// Allocated bytes.
+    /// The allocated bytes in this sum.
     pub allocated: u64,
-    /// Reserved bytes.
+    /// The reserved bytes in this sum.
     pub reserved: u64,
 }
 
@@ -301,7 +302,7 @@ pub struct Untraced {
 /// A context in which every call returns an error, because an earlier kernel failed in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextError {
-    /// Its device.
+    /// The device of the context.
     pub place: Place,
     /// The error.
     pub error: CuResult,
@@ -310,9 +311,9 @@ pub struct ContextError {
 /// The leak that a test expects, as in `expect(count = 2, bytes = "1 MiB")`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expect {
-    /// How many objects and allocations stay.
+    /// The number of objects and allocations that the test must leave behind.
     pub count: Option<u64>,
-    /// How many bytes stay.
+    /// The number of bytes that the test must leave behind.
     pub bytes: Option<u64>,
 }
 

@@ -162,7 +162,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         reason = Some(Reason::new(
             Code::Expectation,
             what,
-            "find out what has changed, or change the option `expect`",
+            "find out what has changed, or change the `expect` option",
         ));
     }
     CheckResult {

@@ -96,8 +96,8 @@ pub(super) fn of_leak(
     passages
 }
 
-/// Returns the lines of one function from the call through which it allocated to the call through
-/// which it freed.
+/// Returns the lines of one function between the call that led to the allocation and the call that
+/// led to the free.
 fn between(begin: &Frame, end: &Frame, what: PassageKind) -> Option<Passage> {
     let (first, last) = (begin.line?, end.line?);
     match last.checked_sub(first) {

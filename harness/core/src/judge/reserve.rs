@@ -107,8 +107,9 @@ fn risen(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
     more.saturating_sub(explained(usage, run, input, |_| true))
 }
 
-/// Returns how much more is reserved than at the baseline, apart from what is not charged to the
-/// run.
+/// Returns how many more bytes are reserved than at the baseline, without the bytes that are not
+/// charged to the run. Returns 0 for CUDA's pools if a stream was being captured, because these
+/// pools could not be emptied.
 pub(super) fn more_reserved(usage: &LayerUsage, run: &RunInput) -> u64 {
     if run.is_capturing && matches!(usage.name, LayerName::Pool(_)) {
         return 0;

@@ -18,7 +18,7 @@ pub struct ContextEntry {
     pub uid: ContextUid,
     /// The handle of the context, or 0 while only the ID is known.
     pub handle: u64,
-    /// Its device.
+    /// The device of the context.
     pub place: Place,
 }
 

@@ -76,7 +76,7 @@ impl Space {
 /// The identity of a live resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// The space to which its address or handle belongs.
+    /// The space to which the resource's address or handle belongs.
     pub space: Space,
     value: Hidden,
 }
@@ -218,15 +218,16 @@ pub struct Ticket(pub u64);
 /// A resource that a successful call created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Creation {
-    /// Its identity.
+    /// The identity of the resource.
     pub key: Key,
-    /// Its kind.
+    /// The kind of the resource.
     pub kind: Kind,
-    /// The allocator that created it.
+    /// The allocator that created the resource.
     pub layer: Layer,
-    /// Where its bytes are. For [`Place::UNKNOWN`], the ledger uses the context's device.
+    /// Where the resource's bytes are. If this is [`Place::UNKNOWN`], the ledger uses the context's
+    /// device.
     pub place: Place,
-    /// Its size, or 0 for handles.
+    /// The size of the resource in bytes, or 0 for handles.
     pub bytes: u64,
     /// The context that is current to the calling thread. An allocator's blocks have none.
     pub context: ContextUid,
@@ -237,7 +238,7 @@ pub struct Creation {
     /// to a buffer or image, because another memory object may get that memory's handle. Otherwise
     /// 0.
     pub pool: u64,
-    /// The caller that created it.
+    /// The caller that created the resource.
     pub caller: Caller,
 }
 
@@ -297,9 +298,9 @@ pub enum Event {
     /// A free or destroy call began. The record leaves the table now, because the driver may then
     /// immediately hand the same address to another thread.
     FreeBegan {
-        /// The resource that it frees.
+        /// The resource that is being freed.
         key: Key,
-        /// The caller that frees it.
+        /// The caller that frees the resource.
         caller: Caller,
     },
     /// A call that frees, releases or unmaps ended. If it succeeded, the record is removed
@@ -351,9 +352,9 @@ pub enum Event {
     },
     /// A graph or an executable graph was created from another graph, and holds the same resources.
     GraphCopied {
-        /// The graph.
+        /// The graph that was copied.
         from: Key,
-        /// The graph that was created from it.
+        /// The graph that was created.
         to: Key,
         /// Whether each launch of the created graph frees the memory that the previous launch left.
         auto_free: bool,
@@ -460,20 +461,20 @@ pub enum Event {
     },
     /// A context was created, or its handle has become known.
     ContextCreated {
-        /// Its ID.
+        /// The ID of the context.
         context: ContextUid,
-        /// Its handle.
+        /// The handle of the context.
         handle: u64,
-        /// Its device.
+        /// The device of the context.
         place: Place,
     },
     /// A context ended, and the resources that belong to it ended with it.
     ContextDestroyed {
-        /// Its ID.
+        /// The ID of the context.
         context: ContextUid,
-        /// How it ended.
+        /// How the context ended.
         cause: ContextEnd,
-        /// The caller.
+        /// The caller that ended the context.
         caller: Caller,
     },
 }

@@ -25,11 +25,11 @@ pub(super) struct Graphs {
 /// The resources that one graph holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Graph {
-    /// The number of its references to each user object.
+    /// The number of the graph's references to each user object.
     objects: FxHashMap<Key, u64>,
-    /// The memory that its nodes allocate and do not free.
+    /// The memory that the graph's nodes allocate and do not free.
     allocations: Allocations,
-    /// The addresses that its nodes free and do not allocate.
+    /// The addresses that the graph's nodes free and do not allocate.
     frees: Vec<u64>,
     /// Whether a launch frees the memory left by the previous launch.
     auto_free: bool,

@@ -151,7 +151,7 @@ kinds! {
     ImageView = "image view", ENDS;
     /// A sampler.
     Sampler = "sampler", ENDS;
-    /// A conversion of colours by a sampler.
+    /// A sampler Y′CbCr conversion.
     SamplerConversion = "sampler conversion", ENDS;
     /// A module of shader code.
     ShaderModule = "shader module", ENDS;

@@ -38,14 +38,14 @@ pub(super) struct Running(Vec<Meter>);
 
 #[derive(Debug)]
 struct Meter {
-    /// The scope that requested it.
+    /// The scope that requested the meter.
     owner: ScopeId,
     /// The layer of a budget, and every scope whose allocations count: the owner and its
     /// descendants. `None` for a log of everything.
     budget: Option<(Layer, FxHashSet<ScopeId>)>,
     flows: BTreeMap<(Layer, Place), Flow>,
     /// The graphs that were instantiated and hold more memory than they would need if their nodes
-    /// ran in order. Only a log has them.
+    /// ran in order. Empty for a budget.
     graphs: Vec<GraphUsage>,
 }
 
@@ -229,13 +229,13 @@ impl Meter {
 /// The lifetime of an allocation, from its creation to its free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
-    /// Where it was allocated.
+    /// The call stack of the allocating call.
     pub stack: StackId,
-    /// Its size.
+    /// The size of the allocation in bytes.
     pub bytes: u64,
-    /// The event that allocated it, or 0 if it was live when the log began.
+    /// The event that created the allocation, or 0 if the allocation was live when the log began.
     pub allocated: u64,
-    /// The event that freed it, or 0 if it is still live.
+    /// The event that freed the allocation, or 0 if the allocation is still live.
     pub freed: u64,
 }
 
@@ -286,8 +286,8 @@ pub struct SiteUsage {
 pub struct GraphUsage {
     /// The place.
     pub place: Place,
-    /// The bytes of all addresses that its nodes allocate. The driver gives an allocation the
-    /// addresses of an earlier one if it knows that the earlier one has been freed by then. So
+    /// The bytes of all addresses that the graph's nodes allocate. The driver gives an allocation
+    /// the addresses of an earlier one if it knows that the earlier one has been freed by then. So
     /// memory with separate addresses is held at the same time.
     pub bytes: u64,
     /// The most bytes that are live at once if the nodes run in the order in which they were added.

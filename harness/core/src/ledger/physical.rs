@@ -15,13 +15,14 @@ use super::event::{ContextUid, Key, Record, Space};
 use super::holds::{SharedObjects, TableChange, TakenHolds};
 use super::kind::Kind;
 
-/// All physical objects, their handles and their mappings.
+/// All physical memory allocations (`cuMemCreate`), with their handles and mappings, and the other
+/// objects that can have several holders.
 #[derive(Debug, Default)]
 pub(super) struct Physical {
-    /// How many objects have been created.
+    /// The number of physical memory allocations that have been created.
     objects: u64,
-    /// All objects with several holders: physical objects, and those that are identified by their
-    /// own keys.
+    /// All objects that can have several holders: physical memory, and the objects that are
+    /// identified by their own keys.
     pub(super) holds: SharedObjects,
     handles: FxHashMap<u64, Handle>,
     /// The mapped ranges, by first address.
@@ -43,7 +44,7 @@ struct MappedRange {
     /// The first address after the range.
     end: u64,
     object: u64,
-    /// The event with which it was mapped.
+    /// The event with which the range was mapped.
     since: u64,
 }
 
@@ -51,7 +52,7 @@ struct MappedRange {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dropped {
     pub(super) taken: TakenHolds,
-    /// The handle or mapping that held a physical object.
+    /// The handle or mapping that held the physical memory. `None` for any other object.
     from: Option<DroppedBy>,
 }
 

@@ -13,15 +13,15 @@ use super::usage::Amount;
 
 #[derive(Debug, Default)]
 struct ScopeState {
-    /// The event with which it began.
+    /// The event with which the scope began.
     since: u64,
     /// The amount of the resources that existed before the scope and that the scope freed.
     freed_earlier: Amount,
-    /// The amount of resources that it created and handed over.
+    /// The amount of the resources that the scope created and handed over.
     handed_over: Amount,
-    /// For each device, how many times it retained the primary context, minus how many times it
-    /// released it. Primary contexts are shared by the whole process, so a retain without a release
-    /// is not a leak, but it deserves a note.
+    /// For each device, how many times the scope retained the primary context, minus how many times
+    /// the scope released that context. Primary contexts are shared by the whole process, so a
+    /// retain without a release is not a leak, but it deserves a note.
     primaries: BTreeMap<Place, i64>,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Shard {
     pub(super) unowned: u64,
     /// For each backtrace, the latest scope that allocated there, and how many times it did so.
     pub(super) allocations: FxHashMap<StackId, (ScopeId, u32)>,
-    /// The figures of this shard. They are in a list, because a program has only a few figures.
+    /// The figures of this shard, in a list, because a program has only a few figures.
     pub(super) usage: Vec<ShardUsage>,
 }
 

@@ -23,7 +23,7 @@ use super::shard::{
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) figures: Figures,
-    /// There are always `SHARDS` of them.
+    /// The `SHARDS` shards.
     shards: Box<[Padded<Lock<Shard>>]>,
 }
 

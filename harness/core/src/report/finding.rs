@@ -153,7 +153,7 @@ impl Finding {
     }
 
     /// Whether the finding fails a test unless the policy says otherwise. An unconfirmed finding
-    /// fails no test, but its check is inconclusive.
+    /// does not make a test fail, but its check is inconclusive.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         self.kind.is_failure() && !self.is_unconfirmed()
@@ -231,18 +231,19 @@ pub struct Passage {
 pub enum PassageKind {
     /// From the line that created the resource to the line that freed other resources.
     ToFree,
-    /// From the call through which the resource was created to the call through which other
-    /// resources were freed.
+    /// The lines between the call that led to the creation of the resource and the call that led to
+    /// the free of other resources, in either order.
     ToCallOfFree,
     /// Other resources were freed here.
     Freed,
-    /// A call in another function through which other resources were freed.
+    /// A call, in a function between the common caller and the free, that led to the free of other
+    /// resources.
     LedToFree,
     /// A free of an address inside the resource instead of the resource's own address.
     FreesInside,
     /// The function that created the resource was called here.
     Called,
-    /// A call through which something else was later created on the same line.
+    /// A call that led to the creation of another resource after the leaked one had been created.
     Later,
     /// A use of the static that holds the resource.
     UsesHolder,

@@ -114,7 +114,7 @@ pub struct Reusable {
 pub struct GraphMemory {
     /// The device.
     pub place: Place,
-    /// The bytes of all addresses that its nodes allocate.
+    /// The bytes of all addresses that the graph's nodes allocate.
     pub bytes: u64,
     /// The most bytes that are live at once if the nodes run in the order in which they were added.
     pub in_order: u64,

@@ -177,7 +177,7 @@ named! {
         /// An allocator reported an allocation at an address that was still live, so it is unknown
         /// which of the two allocations a later free refers to.
         AmbiguousFree = "ambiguous-free",
-        /// The test left something other than what its option `expect` says.
+        /// The test left something other than what its `expect` option says.
         Expectation = "expectation",
         /// The options of the test, the configuration file or a variable are wrong.
         Settings = "settings",
@@ -205,7 +205,7 @@ pub struct Reason {
     pub code: Code,
     /// One sentence that describes the problem.
     pub what: String,
-    /// One sentence that says what to do about it.
+    /// One sentence that says what to do about the problem.
     pub remedy: String,
 }
 

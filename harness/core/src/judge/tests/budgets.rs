@@ -208,7 +208,7 @@ fn expected_leaks_must_match_exactly() {
     check.input.facts.expect = expect(Some(2), Some(72));
     check.reports(
         "
-        unexpected because of expectation: expected to leave 2 objects, 72 B, but left 3 objects, 72 B; find out what has changed, or change the option `expect`
+        unexpected because of expectation: expected to leave 2 objects, 72 B, but left 3 objects, 72 B; find out what has changed, or change the `expect` option
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:3}; records [0, 3]
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 8; confirmed {bytes:8,count:1,of:2,runs:2}; each 8; when {first:2,last:2,of:3}; records [1, 4]
         leaked: 1 × event on cuda:0 at src/app.rs:30; allocated 1; confirmed {bytes:0,count:1,of:2,runs:2}; each 0; when {first:3,last:3,of:3}; records [2, 5]
@@ -217,7 +217,7 @@ fn expected_leaks_must_match_exactly() {
     check.input.facts.expect = expect(None, Some(73));
     check.reports(
         "
-        unexpected because of expectation: expected to leave 73 B, but left 72 B; find out what has changed, or change the option `expect`
+        unexpected because of expectation: expected to leave 73 B, but left 72 B; find out what has changed, or change the `expect` option
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:3}; records [0, 3]
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 8; confirmed {bytes:8,count:1,of:2,runs:2}; each 8; when {first:2,last:2,of:3}; records [1, 4]
         leaked: 1 × event on cuda:0 at src/app.rs:30; allocated 1; confirmed {bytes:0,count:1,of:2,runs:2}; each 0; when {first:3,last:3,of:3}; records [2, 5]

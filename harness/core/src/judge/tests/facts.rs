@@ -103,7 +103,7 @@ fn an_unmet_expectation_is_not_reported_if_calls_were_missed() {
         bytes: None,
     });
     check.reports(
-        "unexpected because of expectation: expected to leave 1 object, but left 0 objects; find out what has changed, or change the option `expect`",
+        "unexpected because of expectation: expected to leave 1 object, but left 0 objects; find out what has changed, or change the `expect` option",
     );
     check.input.runs[0].as_expected = false;
     check.reports("clean");

@@ -43,8 +43,8 @@ pub(super) struct Flow {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     life: Lifetime,
-    /// Its position in the order in which allocations were applied, counted from 1, or 0 if it was
-    /// live when the log began.
+    /// The position of the allocation in the order in which allocations were applied, counted from
+    /// 1, or 0 if the allocation was live when the log began.
     entered: u64,
 }
 
