@@ -32,7 +32,7 @@ pub fn is_for_test(pattern: &str, test: &str) -> bool {
 /// What a test program contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Whether the program contains this library, which then watches the program from inside.
+    /// Whether the program links this library, which then watches the program from inside.
     pub harness: bool,
     /// Whether the program contains allocators that report through `gpu-leak-hooks`.
     pub hooks: bool,

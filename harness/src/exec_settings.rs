@@ -92,7 +92,8 @@ fn first_variables() -> Vec<(OsString, OsString)> {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
-    // An error means that there is no `/proc`, or that this process may not read its own files.
+    // An error means that `/proc` is not mounted, or that this process may not read its own
+    // `/proc/self/environ`.
     let started = std::fs::read("/proc/self/environ").unwrap_or_default();
     let variables = started.split(|byte| *byte == 0).filter_map(|variable| {
         let at = variable.iter().position(|byte| *byte == b'=')?;

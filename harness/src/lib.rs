@@ -64,7 +64,7 @@ pub mod recording {
     //! # Ok::<(), std::io::Error>(())
     //! ```
     //!
-    //! Recordings can be written without any feature. Reading them needs the feature `command`.
+    //! Recordings can be written without any feature. Reading them needs the `command` feature.
 
     pub use crate::capture::recording::RecordingHeader;
     #[cfg(any(test, fuzzing, feature = "command"))]
@@ -113,13 +113,13 @@ macro_rules! main {
     };
 }
 
-/// Defines `main` for a test target without libtest. Requires the feature `main`.
+/// Defines `main` for a test target without libtest. Requires the `main` feature.
 #[cfg(not(feature = "main"))]
 #[macro_export]
 macro_rules! main {
     () => {
         ::std::compile_error!(
-            "`gpu_leak_check::main!()` needs the feature `main`: \
+            "`gpu_leak_check::main!()` needs the `main` feature: \
              gpu-leak-check = { version = \"…\", features = [\"main\"] }"
         );
         fn main() {}

@@ -142,7 +142,7 @@ pub struct Allow {
     pub up_to: Option<u64>,
 }
 
-/// The option `unchecked_if(condition, "reason")`.
+/// The `unchecked_if(condition, "reason")` option.
 #[derive(Clone, Copy, Debug)]
 pub struct UncheckedIf {
     /// Evaluated once, before the body.

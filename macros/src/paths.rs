@@ -14,7 +14,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Creates the paths. `library` is the value of the option `crate = …`.
+    /// Creates the paths. `library` is the value of the `crate = …` option.
     pub(crate) fn new(library: Option<&Path>) -> Self {
         Self {
             library: library.map_or_else(|| quote!(::gpu_leak_check), Path::to_token_stream),

@@ -21,7 +21,7 @@ fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     if !args.options.is_empty() {
         return Err(syn::Error::new(
             Span::call_site(),
-            "`#[warmup]` accepts only the option `crate = path`",
+            "`#[warmup]` accepts only the `crate = path` option",
         ));
     }
     let function: ItemFn = syn::parse2(item).map_err(|error| {

@@ -35,7 +35,7 @@ impl Slot {
         }
     }
 
-    /// Returns the content of the slot, which is null before the function is looked up.
+    /// Returns the value of the slot, which is null before the function is looked up.
     pub(crate) fn get(&self) -> *const () {
         self.0.load(Ordering::Relaxed)
     }
@@ -208,8 +208,8 @@ pub struct HeapWatch {
     /// interested in the block. If so, data that earlier owners left in the first [`CLEARED`] bytes
     /// of the block is overwritten with zeros.
     pub allocated: fn(usize, usize) -> bool,
-    /// Gets a block that is about to be freed, and whether its content is being moved to another
-    /// block. Returns whether the watcher was interested in the block.
+    /// Gets a block that is about to be freed, and whether its contents are being moved to
+    /// another block. Returns whether the watcher was interested in the block.
     pub freed: fn(&FreedBlock, bool) -> bool,
 }
 

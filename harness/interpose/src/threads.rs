@@ -16,8 +16,9 @@
 use std::cell::Cell;
 
 thread_local! {
-    // The value is constant and has no destructor. So it can be read from a thread's first
-    // instruction until the last of the thread's destructors, and reading it never allocates.
+    // The initial value is a constant and the type has no destructor, so the variable can be used
+    // at any time from the thread's first instruction to its last destructor, and using it never
+    // allocates.
     pub(crate) static TOKEN: Cell<u64> = const { Cell::new(0) };
 }
 

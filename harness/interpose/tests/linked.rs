@@ -1,5 +1,5 @@
-//! Tests programs that were linked by different linkers, and other programs that contain this
-//! crate.
+//! Tests programs linked with different linkers, and other kinds of program that link this crate:
+//! build scripts, procedural macros and doctests.
 #![cfg(interpose)]
 #![expect(clippy::print_stderr, reason = "reports the linkers that are missing")]
 

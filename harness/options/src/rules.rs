@@ -12,8 +12,14 @@ pub const FEWEST_ROUNDS: u32 = 3;
 /// Returns a sentence that states the problem and the accepted numbers.
 pub const fn rounds(number: u32) -> Result<u32, &'static str> {
     match number {
-        0 => Err("0 rounds check nothing: 1 is an ordinary check, 3 or more look for growth"),
-        2 => Err("2 rounds cannot show growth: 1 is an ordinary check, 3 or more look for growth"),
+        0 => Err(
+            "0 rounds would check nothing; use 1 for an ordinary check, or 3 or more to look for \
+             growth",
+        ),
+        2 => Err(
+            "2 rounds cannot show growth; use 1 for an ordinary check, or 3 or more to look for \
+             growth",
+        ),
         _ => Ok(number),
     }
 }

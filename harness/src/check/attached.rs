@@ -1,6 +1,6 @@
 //! Checks an unmodified program as a whole, from the initialisation of the driver to the end of the
 //! process. For `cargo gpu-leak test --every-test`, the program is a single test. If that program
-//! contains this library, the check may also begin with an allocator's first report.
+//! links this library, the check may also begin with an allocator's first report.
 //!
 //! There is no body that could run twice and no baseline. The check knows only which resources the
 //! process holds. So the report separates resources that a library or a caching allocator is known

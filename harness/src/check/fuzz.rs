@@ -1,4 +1,4 @@
-//! Fuzz targets for recordings with arbitrary content (see [`crate::__fuzz`]).
+//! Fuzz targets for recordings with arbitrary contents (see [`crate::__fuzz`]).
 
 use super::replay::judge_again;
 

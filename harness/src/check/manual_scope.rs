@@ -34,9 +34,9 @@ use crate::report::{Sink, headline};
 /// scope.in_scope(|| { /* allocations made here belong to the test */ });
 /// ```
 ///
-/// An allocation made in a scope that has ended, or in no scope, has no known owner. While other
-/// tests could be running, it is counted in the run's summary and fails no test; otherwise it is a
-/// finding of the check that is running.
+/// An allocation made in a scope that has ended, or in no scope, has no known owner. If other
+/// tests could be running, the allocation is counted in the run's summary and does not make a test
+/// fail. Otherwise, it is a finding of the check that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
     id: ScopeId,

@@ -1,4 +1,4 @@
-//! Fuzz targets for settings with arbitrary content (see [`crate::__fuzz`]).
+//! Fuzz targets for settings with arbitrary contents (see [`crate::__fuzz`]).
 
 use std::ffi::OsString;
 

@@ -176,7 +176,7 @@ mod tests {
         );
         assert_eq!(
             wrong("GPU_LEAK_CHECK_ROUNDS", "0"),
-            "GPU_LEAK_CHECK_ROUNDS: 0 rounds check nothing: 1 is an ordinary check, 3 or more look for growth"
+            "GPU_LEAK_CHECK_ROUNDS: 0 rounds would check nothing; use 1 for an ordinary check, or 3 or more to look for growth"
         );
         let unknown = wrong("GPU_LEAK_CHECK_SETLE", "5ms");
         assert!(

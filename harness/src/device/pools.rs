@@ -86,8 +86,8 @@ fn read_all(reserved: c_int, empties: bool) -> Vec<LayerUsage> {
 }
 
 /// Calls `each` with the place, the name and the handle of every known pool and of the graph memory
-/// of every device in use. The handle of graph memory is the ordinal of its device. The pools stay
-/// live during the call. Does nothing if the driver cannot be called.
+/// of every device in use. The handle of graph memory is the ordinal of its device. No pool is
+/// destroyed during the call. Does nothing if the driver cannot be called.
 fn with_pools(mut each: impl FnMut(&Driver, Place, PoolName, u64)) {
     let _quiet = quiet();
     // In a forked child, the driver may not be called, and the locks may be held forever.

@@ -1,4 +1,4 @@
-//! Fuzz targets for run files, backtraces and entries with arbitrary content (see
+//! Fuzz targets for run files, backtraces and entries with arbitrary contents (see
 //! [`crate::__fuzz`]).
 
 use std::sync::Arc;

@@ -40,8 +40,8 @@ unsafe extern "C" fn first<const DRIVER: usize>(
     version: i32,
     flags: u64,
 ) -> CuResult {
-    // SAFETY: the slot holds the function of this name, and the caller's own call is forwarded
-    // unchanged.
+    // SAFETY: the slot holds the driver's `cuGetProcAddress`, which has this signature, and the
+    // caller's arguments are passed on unchanged.
     unsafe {
         let real = mem::transmute::<*const (), First>(FIRST[DRIVER].real());
         let error = real(name, answer, version, flags);
@@ -56,8 +56,8 @@ unsafe extern "C" fn second<const DRIVER: usize>(
     flags: u64,
     status: *mut u32,
 ) -> CuResult {
-    // SAFETY: the slot holds the function of this name, and the caller's own call is forwarded
-    // unchanged.
+    // SAFETY: the slot holds the driver's `cuGetProcAddress_v2`, which has this signature, and the
+    // caller's arguments are passed on unchanged.
     unsafe {
         let real = mem::transmute::<*const (), Second>(SECOND[DRIVER].real());
         let error = real(name, answer, version, flags, status);

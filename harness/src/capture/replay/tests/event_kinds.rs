@@ -96,8 +96,8 @@ impl Reporter<'_> {
         });
     }
 
-    /// Reports memory that is freed, not freed, freed in a capture, handed over, and freed by the
-    /// end of its context.
+    /// Reports memory that is freed, not freed, freed during a capture, handed over, and freed by
+    /// the end of its context.
     fn memory(&self) {
         let caller = self.caller;
         let release = |address| {
