@@ -68,7 +68,7 @@ fn memory_of_a_library_is_reported_with_its_name_and_its_lifetime() {
     );
     for line in [
         "   held by    cuBLAS: cublasCreate_v2 in libcublas.so.13\n",
-        "cuBLAS keeps it until cublasDestroy: drop the handle",
+        "cuBLAS keeps the workspace until cublasDestroy is called: drop the handle",
     ] {
         assert!(checked.child.stderr.contains(line), "{output}");
     }

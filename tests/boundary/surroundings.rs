@@ -272,8 +272,8 @@ fn a_program_whose_panics_abort_reports_its_leak_and_is_aborted_by_its_panic() {
     assert_eq!(panics.child.status.code(), None, "{output}");
 }
 
-/// Suppresses the only error that Valgrind reports: the harness reads the whole content of a block
-/// that is being freed, even bytes that were never written.
+/// Suppresses the only error that Valgrind reports: the harness reads the entire contents of a
+/// block that is being freed, even bytes that were never written.
 const SUPPRESSIONS: &str = include_str!("../../docs/valgrind.supp");
 
 #[test]

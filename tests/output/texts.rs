@@ -37,7 +37,7 @@ fn colours_change_nothing_but_colours() {
 
 #[test]
 fn a_finding_is_reported_with_its_holder_and_its_age() {
-    let known = "cuBLAS keeps it until cublasDestroy: drop the handle";
+    let known = "cuBLAS keeps the workspace until cublasDestroy is called: drop the handle";
     let library = Library {
         name: "cuBLAS".to_owned(),
         function: Some("cublasCreate_v2".to_owned()),

@@ -441,7 +441,7 @@ fn an_abandoned_block_is_not_measured_and_not_aborted() {
 
 /// Without a check around it, nobody judges the abandoned scope and block.
 #[test]
-#[ignore = "fails nothing"]
+#[ignore = "abandons a scope and a block on purpose"]
 fn abandons_a_scope_and_a_block_without_a_check_around() {
     drop(Scope::open("dropped"));
     let abandoned = Check::new("abandoned");

@@ -188,8 +188,8 @@ pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
     two("tolerated", "clean", "clean", "both checks tolerate 7 B"),
 ];
 
-/// The cells of a test in which the report of a scope is ignored. The scope fails nothing, so the
-/// test judges everything that the scope leaves.
+/// The cells of a test in which the report of a scope is ignored. The scope does not make the
+/// test fail, so the test judges everything that the scope leaves.
 pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",

@@ -211,7 +211,7 @@ fn assert_as_in_the_table(module: &str, outermost: Outermost, cells: &[Cell]) {
         1
     };
     let checked = run(module, threads);
-    // A scope fails nothing unless its report is asserted.
+    // A scope does not make a test fail unless its report is asserted.
     let inner_fails = module != "scope_in_a_test";
     let mut wrong = Vec::new();
     for (remains, _) in remains::ALL {

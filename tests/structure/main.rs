@@ -436,7 +436,8 @@ fn is_right(address: &str) -> bool {
             .any(|registry| address.starts_with(registry))
 }
 
-/// Returns the files below `directory` that were neither built nor downloaded.
+/// Returns the files below `directory`, except those in directories named `.git`, `target`,
+/// `node_modules` or `corpus`.
 fn all_files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a directory").flatten();
     entries

@@ -34,6 +34,7 @@ pub fn count() -> usize {
 
 #[expect(unsafe_code, reason = "cudarc's query opens and closes the library")]
 fn library_is_present() -> bool {
-    // SAFETY: libcuda may be loaded and unloaded, and nothing in it is used in between.
+    // SAFETY: loading and unloading libcuda have no preconditions, and nothing in it is used in
+    // between.
     unsafe { sys::is_culib_present() }
 }

@@ -110,7 +110,8 @@ fn after_each_call_the_ledger_has_what_the_driver_has() {
     programs.assert_pass(|number, steps| calls_of_failure(fake.run(TEST), number, steps));
 }
 
-/// Returns the driver, in another thread or for a program that does not need the stand-in.
+/// Returns a [`Driver`] without the stand-in's `Control`, for use on another thread or by a program
+/// that does not need it.
 fn driver_at(library: *mut c_void) -> Driver<'static> {
     Driver {
         library,
@@ -164,7 +165,7 @@ fn after_programs_on_several_threads_the_ledger_has_what_the_driver_has() {
 /// Runs steps that make only defined calls, on the driver of this process. Prints each call with
 /// its result and, after each step, the number and bytes of the ledger's resources of each kind.
 fn trace(number: u64, steps: &[u64]) {
-    // SAFETY: the driver may be loaded, and it is not closed.
+    // SAFETY: loading the driver has no preconditions, and the handle is never closed.
     let driver = driver_at(unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) });
     assert_eq!(driver.try_call("cuInit", &[0]), 0);
     let (mut program, mut newest) = (Program::new(&driver, number % 2 == 1, true), 0);

@@ -36,7 +36,8 @@ impl Event {
 }
 
 impl Driver {
-    /// Returns an event whose state may be queried: one that was not last recorded in a capture.
+    /// Returns an event whose state may be queried: one that was not last recorded during a
+    /// capture.
     fn settled_event(&self, handle: Handle) -> Result<&Event, Error> {
         let event = self.events.get(handle).ok_or(Error::INVALID_HANDLE)?;
         self.healthy(event.context)?;
