@@ -306,8 +306,8 @@ configuration, 3 no CUDA GPU is visible
 Example:
   cargo gpu-leak doctor --self-test")]
 pub(crate) struct Doctor {
-    /// Also creates leaks of sixteen kinds, through an allocator that reports its blocks and through
-    /// CUDA and Vulkan where they are installed, and shows which ones are found
+    /// Also creates leaks of sixteen kinds, through an allocator that reports its blocks and
+    /// through CUDA and Vulkan where they are installed, and shows which ones are found
     #[arg(long)]
     pub(crate) self_test: bool,
 

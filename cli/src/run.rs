@@ -22,7 +22,8 @@ use crate::run_directories::files_of;
 /// The contents of one or more runs.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// The processes, one for each file, sorted by path. Earlier attempts at a test are in `earlier`.
+    /// The processes, one for each file, sorted by path. Earlier attempts at a test are in
+    /// `earlier`.
     pub(crate) processes: Vec<Process>,
     /// The attempts at tests that were followed by a later attempt, in order.
     pub(crate) earlier: HashMap<AttemptedTest, Vec<Process>>,
@@ -200,8 +201,8 @@ impl Run {
         self.processes.iter().flat_map(|process| &process.file.late)
     }
 
-    /// Returns the processes of the attempts before `process`, in order. Each may contain other checks
-    /// besides that of the test.
+    /// Returns the processes of the attempts before `process`, in order. Each may contain other
+    /// checks besides that of the test.
     pub(crate) fn attempts_before(&self, process: &Process) -> &[Process] {
         let attempt = process.attempt();
         let earlier = attempt.and_then(|(attempted, _)| self.earlier.get(&attempted));

@@ -70,8 +70,8 @@ pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
     command
 }
 
-/// Writes a script in place of cargo. `cargo metadata` runs the real cargo, and everything else runs
-/// these lines of the shell.
+/// Writes a script in place of cargo. `cargo metadata` runs the real cargo, and everything else
+/// runs these lines of the shell.
 #[cfg(unix)]
 pub(crate) fn cargo_that_runs(directory: &Path, lines: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;

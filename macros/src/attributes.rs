@@ -4,9 +4,9 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{Attribute, Meta};
 
-/// Attributes that the compiler reads itself, without expanding a macro. If one is missing here, the
-/// only cost is a second round of expansion. `cfg` and `cfg_attr` are missing on purpose, because
-/// their expansion is known in the next round.
+/// Attributes that the compiler reads itself, without expanding a macro. If one is missing here,
+/// the only cost is a second round of expansion. `cfg` and `cfg_attr` are missing on purpose,
+/// because their expansion is known in the next round.
 const INERT: [&str; 19] = [
     "allow",
     "automatically_derived",

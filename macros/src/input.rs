@@ -52,8 +52,8 @@ pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
     ))
 }
 
-/// Checks that the function can be called as it is. Anything that the attribute of a runtime or of a
-/// fixture removes must be gone.
+/// Checks that the function can be called as it is. Anything that the attribute of a runtime or of
+/// a fixture removes must be gone.
 pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
     fn tokens(part: &impl ToTokens) -> TokenStream {
         part.to_token_stream()

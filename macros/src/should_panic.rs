@@ -43,7 +43,8 @@ impl ShouldPanic {
     }
 }
 
-/// Returns the text that the attribute expects in the panic message; `None` if it expects any panic.
+/// Returns the text that the attribute expects in the panic message; `None` if it expects any
+/// panic.
 fn expected(attribute: &Attribute) -> syn::Result<Option<LitStr>> {
     let expected = match &attribute.meta {
         Meta::Path(_) => return Ok(None),

@@ -60,7 +60,8 @@ fn leaks_in_a_block() {
     scope.finish().assert_clean();
 }
 
-/// In reports, `[[allow]]` entries and the command, the name of a block begins with that of its test.
+/// In reports, `[[allow]]` entries and the command, the name of a block begins with that of its
+/// test.
 #[test]
 fn an_override_holds_for_blocks_by_the_name_that_reports_show() {
     let text = "[[override]]\ntest = '*::leaks_in_a_block'\ntolerance = 20\n\

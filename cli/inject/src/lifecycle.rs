@@ -24,8 +24,8 @@ use crate::watcher;
 
 static ATTACHED: OnceLock<&'static Attached> = OnceLock::new();
 
-// SAFETY: the loader calls each entry of this section once, as a function without arguments, when the
-// library is loaded; this one only stores a function pointer.
+// SAFETY: the loader calls each entry of this section once, as a function without arguments, when
+// the library is loaded; this one only stores a function pointer.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = on_load;

@@ -131,8 +131,8 @@ fn is_from_this_process(about: &libc::siginfo_t) -> bool {
     names_its_sender && unsafe { about.si_pid() }.cast_unsigned() == std::process::id()
 }
 
-/// Waits until the watcher ends the process. The time is limited, because the interrupted thread may
-/// hold a lock that the watcher needs.
+/// Waits until the watcher ends the process. The time is limited, because the interrupted thread
+/// may hold a lock that the watcher needs.
 fn wait_for_the_end() {
     let millisecond = libc::timespec {
         tv_sec: 0,
@@ -163,8 +163,8 @@ pub(crate) fn wait(deadline: Instant) -> Option<(c_int, Signal)> {
             return None;
         }
         let until = time_of_day_in(left);
-        // SAFETY: the semaphore was initialised before this thread was started, and `until` outlives
-        // the call.
+        // SAFETY: the semaphore was initialised before this thread was started, and `until`
+        // outlives the call.
         unsafe { libc::sem_timedwait(POSTED.0.get().cast(), &raw const until) };
     }
 }

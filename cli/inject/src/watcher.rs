@@ -1,6 +1,6 @@
-//! A thread that takes snapshots at intervals, and when a signal requests one. A process whose first
-//! thread has ended through `pthread_exit` ends with its last thread, so this thread ends once it is
-//! the last.
+//! A thread that takes snapshots at intervals, and when a signal requests one. A process whose
+//! first thread has ended through `pthread_exit` ends with its last thread, so this thread ends
+//! once it is the last.
 
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};

@@ -69,8 +69,8 @@ impl CargoArguments<'_> {
         args.map(|arg| arg.to_str().unwrap_or_default())
     }
 
-    /// Returns cargo's own arguments. With `run`, the program's arguments begin with the first word that
-    /// is neither an option nor the value of one.
+    /// Returns cargo's own arguments. With `run`, the program's arguments begin with the first word
+    /// that is neither an option nor the value of one.
     fn cargos(&self) -> impl Iterator<Item = &str> {
         let is_run = self.subcommand == "run";
         let mut is_value = false;

@@ -16,8 +16,8 @@ fn a_constructor_may_call_the_driver_during_the_first_call_of_another_thread() {
     assert_eq!(ran.reported.code, Some(0), "{:?}", ran.reported);
 }
 
-/// The driver's memory functions are not cancellation points, so a thread must not be cancelled when
-/// the harness reads or writes a file in such a call.
+/// The driver's memory functions are not cancellation points, so a thread must not be cancelled
+/// when the harness reads or writes a file in such a call.
 #[test]
 fn a_thread_is_not_cancelled_inside_a_call_to_the_driver() {
     let ran = ran(&Fake::new(), &[], "cancels-a-thread");

@@ -405,8 +405,8 @@ fn assert_reused(program: &Measured, twin: &Measured) {
     assert_eq!(twin.reusable, []);
 }
 
-/// Returns the line of this file that ends in `// peak: mark`, as a report names it. Only cargo tells
-/// a program where its workspace is, so without cargo, paths are absolute.
+/// Returns the line of this file that ends in `// peak: mark`, as a report names it. Only cargo
+/// tells a program where its workspace is, so without cargo, paths are absolute.
 #[track_caller]
 fn line_of(mark: &str) -> String {
     let ending = format!("// peak: {mark}");

@@ -1,5 +1,5 @@
-//! Collects the names that a judgement may use: the name and location of the check, and the names of
-//! call sites, devices, threads and errors.
+//! Collects the names that a judgement may use: the name and location of the check, and the names
+//! of call sites, devices, threads and errors.
 
 use std::panic::Location;
 use std::sync::Arc;

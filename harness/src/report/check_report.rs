@@ -38,8 +38,8 @@ pub struct Report {
     // Without it, a failure could be taken for a success, so a report that lacks it is damaged.
     #[serde(deserialize_with = "Option::deserialize")]
     pub outcome: Option<Outcome>,
-    /// The nested check whose failure ended the test. The status is that of the nested check, unless
-    /// the test has a failing finding of its own.
+    /// The nested check whose failure ended the test. The status is that of the nested check,
+    /// unless the test has a failing finding of its own.
     #[serde(default)]
     pub failed_inside: Option<String>,
     /// The reason for the status `inconclusive`, `not-measured` or `unexpected`.

@@ -426,8 +426,8 @@ impl RunFile {
                 self.lost_why = Some(lost.why);
             }
             _ => {
-                // A later release may have added a record. Otherwise the line is damaged, or belongs
-                // to another file that was appended to this one.
+                // A later release may have added a record. Otherwise the line is damaged, or
+                // belongs to another file that was appended to this one.
                 let version = self.header.as_ref().map(|header| &*header.version);
                 if record == "header" || version == Some(env!("CARGO_PKG_VERSION")) {
                     return Err(serde_json::Error::custom("unknown kind of record"));

@@ -147,8 +147,8 @@ mod tests {
 
     use super::{COLUMNS, NEAR, ROWS, Screen, rows};
 
-    /// Returns a screen with this many other lines, and a passage of lines with these distances from
-    /// its line 100.
+    /// Returns a screen with this many other lines, and a passage of lines with these distances
+    /// from its line 100.
     fn screen(others: usize, distances: &[u32]) -> Screen {
         let mut screen = Screen::default();
         screen.begin_passage();

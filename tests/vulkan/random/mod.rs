@@ -8,9 +8,9 @@
 //! an instance may end before its objects. `VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation` checks
 //! the calls.
 //!
-//! `RANDOM_PROGRAMS=1000` runs more programs, and `RANDOM_PROGRAM=17` only the one with this number.
-//! A program that fails runs again with fewer and fewer steps, and the test prints the calls of the
-//! shortest one that still fails.
+//! `RANDOM_PROGRAMS=1000` runs more programs, and `RANDOM_PROGRAM=17` only the one with this
+//! number. A program that fails runs again with fewer and fewer steps, and the test prints the
+//! calls of the shortest one that still fails.
 
 #![expect(clippy::print_stderr, reason = "the parent reads a program's calls")]
 

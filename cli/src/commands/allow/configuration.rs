@@ -77,9 +77,9 @@ impl Configuration {
         document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
     }
 
-    /// Raises limits that were too low for findings of `run`, in the entries that decide about these
-    /// findings. Returns the number of changed entries. A new entry for the same findings would
-    /// come after these entries and have no effect.
+    /// Raises limits that were too low for findings of `run`, in the entries that decide about
+    /// these findings. Returns the number of changed entries. A new entry for the same findings
+    /// would come after these entries and have no effect.
     fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
         let tables = document
             .get_mut("allow")

@@ -63,7 +63,8 @@ struct Driver(Opaque);
 
 impl Driver {
     fn open(name: &CStr) -> Result<Self, String> {
-        // SAFETY: the name is a string, and the driver's initialisation code runs as in any program.
+        // SAFETY: the name is a string, and the driver's initialisation code runs as in any
+        // program.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {
             return Err(format!("cannot load {}", name.to_string_lossy()));

@@ -52,8 +52,8 @@ fn runner_variable() -> String {
     format!("CARGO_TARGET_{target}_RUNNER")
 }
 
-/// Returns the first of cargo's configuration files that has a runner for the target. A runner under
-/// `cfg(…)` may be one for another target.
+/// Returns the first of cargo's configuration files that has a runner for the target. A runner
+/// under `cfg(…)` may be one for another target.
 fn configured() -> ExitResult<Option<String>> {
     let mut configured = None;
     for file in configuration_files() {

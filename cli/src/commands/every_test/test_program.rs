@@ -159,8 +159,8 @@ impl<'a> TestProgram<'a> {
     }
 }
 
-/// Runs `command` to its end, and returns its process ID, its exit status and, if it is captured, its
-/// output.
+/// Runs `command` to its end, and returns its process ID, its exit status and, if it is captured,
+/// its output.
 fn run_to_end(mut command: Command, is_captured: bool) -> io::Result<(u32, ExitStatus, Vec<u8>)> {
     // Unlike a pipe, a file can be read to its end while a process that the test left running keeps
     // it open.

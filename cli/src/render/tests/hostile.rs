@@ -51,8 +51,8 @@ fn no_number_of_calls_is_too_large_for_the_page() {
     assert!(shown(&run, Format::Html, 0).contains("<svg"));
 }
 
-/// Returns the texts that a reader of the format sees: those inside a pickle or a picture, otherwise
-/// the whole output.
+/// Returns the texts that a reader of the format sees: those inside a pickle or a picture,
+/// otherwise the whole output.
 fn texts(format: Format, rendered: &[u8]) -> Vec<String> {
     let whole = || String::from_utf8(rendered.to_vec()).expect("text");
     match format {

@@ -139,7 +139,8 @@ fn is_start_up(frame: &Frame, inside: Option<&Frame>) -> bool {
     match frame.owner {
         Owner::Std | Owner::Harness => true,
         Owner::Native => match frame.function.as_deref() {
-            // In a Rust program, this C function only calls std. In other programs, it is user code.
+            // In a Rust program, this C function only calls std. In other programs, it is user
+            // code.
             Some("main") => inside.is_some_and(|inside| inside.contains("lang_start")),
             Some(function) => matches!(
                 function,

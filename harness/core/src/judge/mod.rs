@@ -68,8 +68,8 @@ pub struct CheckResult {
     pub status: CheckStatus,
     /// The reason for `inconclusive`, `not-measured` or `unexpected`.
     pub reason: Option<Reason>,
-    /// The findings: first those that explain others, then sorted by kind with the worst first, then
-    /// with the program's own code first, then by size with the largest first.
+    /// The findings: first those that explain others, then sorted by kind with the worst first,
+    /// then with the program's own code first, then by size with the largest first.
     pub findings: Vec<Finding>,
     /// For each finding, the sequence numbers of its records.
     pub records: Vec<Vec<u64>>,

@@ -79,8 +79,8 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     Some(found)
 }
 
-/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the runs for
-/// which `is_selected` returns `true`.
+/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the runs
+/// for which `is_selected` returns `true`.
 fn rises(input: &CheckInput, is_selected: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
     let runs = input.judged_runs().iter().filter(|run| is_selected(run));
     let risen = |run: &RunInput, usage: &LayerUsage| match is_kept_by_broken(usage, run) {

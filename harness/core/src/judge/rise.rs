@@ -22,8 +22,8 @@ pub(crate) struct Rise {
 }
 
 impl Rise {
-    /// Returns every figure that rose in any of `runs`. `risen` returns by how much a figure rose in
-    /// a run.
+    /// Returns every figure that rose in any of `runs`. `risen` returns by how much a figure rose
+    /// in a run.
     pub(crate) fn all<'a>(
         runs: impl Iterator<Item = &'a RunInput> + Clone,
         risen: impl Fn(&RunInput, &LayerUsage) -> u64,

@@ -397,8 +397,8 @@ pub enum Event {
         /// The result that the driver returned.
         error: CuResult,
     },
-    /// From now on, an executable graph executes `graph`: it allocates, frees and refers to the same
-    /// resources.
+    /// From now on, an executable graph executes `graph`: it allocates, frees and refers to the
+    /// same resources.
     GraphUpdated {
         /// The executable graph.
         exec: Key,

@@ -48,8 +48,8 @@ impl NameList {
         }
 
         if ADDING.replace(true) {
-            // Storing a name allocates memory, and the program's global allocator may ask for a name
-            // in turn.
+            // Storing a name allocates memory, and the program's global allocator may ask for a
+            // name in turn.
             return None;
         }
         let _quiet = quiet();

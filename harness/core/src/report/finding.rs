@@ -373,8 +373,8 @@ pub struct FailedFree {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Confirmation {
-    /// A further run of the body ended differently from the first, so it is unknown whether each run
-    /// leaves the resources.
+    /// A further run of the body ended differently from the first, so it is unknown whether each
+    /// run leaves the resources.
     NotRepeatable,
     /// There is one run of a whole program, and the interpreter that ran it freed the resources
     /// only as it shut down.

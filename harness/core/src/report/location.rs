@@ -1,5 +1,5 @@
-//! The names of frames in reports, and the frame that a report shows if a function only wraps a call
-//! to the driver.
+//! The names of frames in reports, and the frame that a report shows if a function only wraps a
+//! call to the driver.
 
 use std::sync::Arc;
 

@@ -163,8 +163,8 @@ named! {
         UnheardLibrary = "unheard-library",
         /// The harness failed while it processed a call.
         HarnessFailed = "harness-failed",
-        /// A context was broken before the check began, or the check broke it, and the rest could not
-        /// be judged.
+        /// A context was broken before the check began, or the check broke it, and the rest could
+        /// not be judged.
         Poisoned = "poisoned",
         /// The test used a caching allocator whose blocks only a probe could show.
         NoProbe = "no-probe",

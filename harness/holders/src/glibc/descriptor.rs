@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::memory::PAGE;
 use super::memory::{Memory, Pages};
 
-/// Returns where glibc keeps the data of the thread whose descriptor is at `pointer`: the part of the
-/// descriptor that holds the data of `pthread_setspecific`, and the table of the thread-locals of
-/// libraries.
+/// Returns where glibc keeps the data of the thread whose descriptor is at `pointer`: the part of
+/// the descriptor that holds the data of `pthread_setspecific`, and the table of the thread-locals
+/// of libraries.
 pub(super) fn data<M: Memory>(pointer: u64, pages: &mut Pages<M>) -> [Range<u64>; 2] {
     // The second word before the table holds the number of libraries for which the table has room.
     let table = pages.word(pointer + 8).unwrap_or(0);

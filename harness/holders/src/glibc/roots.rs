@@ -125,8 +125,8 @@ impl Roots {
     /// Returns the program and the libraries that belong to it, and records where NVIDIA's
     /// libraries are.
     fn modules(&mut self, maps: &[Mapping<'_>], names: NameRules, budget: Budget) -> Vec<Module> {
-        // If the program's file was replaced while the program runs, the kernel adds a suffix to its
-        // name.
+        // If the program's file was replaced while the program runs, the kernel adds a suffix to
+        // its name.
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         let program = without_deleted(&program);
         let code = maps.iter().filter(|mapping| mapping.executable);
@@ -371,7 +371,8 @@ fn frames(
     frames
 }
 
-/// Returns the module that was loaded from the file at `path`. `parts` are the mappings of the file.
+/// Returns the module that was loaded from the file at `path`. `parts` are the mappings of the
+/// file.
 fn module<'a>(
     path: &Path,
     name: Option<&str>,

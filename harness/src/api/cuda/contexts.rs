@@ -294,9 +294,9 @@ impl Contexts {
     }
 }
 
-/// Records that a handle now belongs to another context. A context that had it before may be a green
-/// one that was seen as the context of a stream and taken for a primary context. What was created
-/// in it ends with the primary context.
+/// Records that a handle now belongs to another context. A context that had it before may be a
+/// green one that was seen as the context of a stream and taken for a primary context. What was
+/// created in it ends with the primary context.
 fn lose_handle(known: &mut [Context], handle: u64) {
     for context in known.iter_mut().filter(|it| it.handle == handle) {
         context.handle = 0;

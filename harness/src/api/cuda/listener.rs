@@ -121,8 +121,8 @@ impl Listener<'_> {
         captures::began(key, into, context);
         // SAFETY: the capture that the program has begun keeps the stream live.
         let graph = unsafe { self.captured(Some(stream)) };
-        // An earlier graph with this handle may have been abandoned in the middle of its capture, and
-        // its nodes are still known.
+        // An earlier graph with this handle may have been abandoned in the middle of its capture,
+        // and its nodes are still known.
         if let Some(graph) = graph.filter(|graph| self.ledger.get(graph).is_none()) {
             self.nodes_moved(graph, None);
         }

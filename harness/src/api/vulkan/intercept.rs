@@ -417,8 +417,8 @@ fn child_of(destroys: Option<Kind>) -> Kind {
     }
 }
 
-/// Returns the key of an object. Objects with the same contents may have the same handle; the ledger
-/// tells them apart.
+/// Returns the key of an object. Objects with the same contents may have the same handle; the
+/// ledger tells them apart.
 fn object_key(kind: Kind, context: ContextUid, handle: u64) -> Key {
     let space = Space::Object {
         kind,

@@ -205,8 +205,8 @@ pub(super) fn groups_listed(instance: u64) {
         return;
     };
     let (mut count, mut devices) = (0, Vec::new());
-    // SAFETY: the function with this name has this type, the program has just used the instance, and
-    // the vector has space for the devices that were counted.
+    // SAFETY: the function with this name has this type, the program has just used the instance,
+    // and the vector has space for the devices that were counted.
     unsafe {
         let list = get(instance, c"vkEnumeratePhysicalDevices".as_ptr());
         let Some(list) = function::<ListDevices>(list.cast_mut().cast()) else {

@@ -7,9 +7,9 @@
 //! its result is used only as a key: a backtrace that has not been seen before is walked by both,
 //! and the result of `exact` is stored. If the results differ, `exact` handles all backtraces with
 //! the return address at which the guess was wrong, because another backtrace may be equal to what
-//! was guessed. `exact` also handles all backtraces for which the quick unwinder does not work. Miri
-//! has no registers and only its own unwinder, so it takes all backtraces through the `backtrace`
-//! crate, as other platforms do.
+//! was guessed. `exact` also handles all backtraces for which the quick unwinder does not work.
+//! Miri has no registers and only its own unwinder, so it takes all backtraces through the
+//! `backtrace` crate, as other platforms do.
 //!
 //! Nothing is symbolised here, and frames of the driver are kept. A report trims them by module and
 //! function, because their number varies.

@@ -1,7 +1,7 @@
 //! How many tests the runner runs in this process, and what else may be active during a run.
 //!
-//! Nothing else can be active if the runner runs one test at a time and no unchecked test has left a
-//! thread behind, or if every other test is waiting at the gate. The threads without a scope are
+//! Nothing else can be active if the runner runs one test at a time and no unchecked test has left
+//! a thread behind, or if every other test is waiting at the gate. The threads without a scope are
 //! known: the initial thread, libtest's threads, threads that unchecked tests left behind, and the
 //! driver's own threads, which do nothing on their own. A thread that a checked test left behind,
 //! often one of a pool, counts as active only if it has run in the meantime.
@@ -217,8 +217,8 @@ impl ThreadsWithoutScope {
 }
 
 impl ProcessAtBegin {
-    /// Examines the process before a body runs. `earlier` contains the scopes of the check's earlier
-    /// runs.
+    /// Examines the process before a body runs. `earlier` contains the scopes of the check's
+    /// earlier runs.
     pub(crate) fn now(turn: &Turn<'_>, earlier: &[ScopeId]) -> Self {
         let begin = Instant::now();
         let mut all_started = begin;

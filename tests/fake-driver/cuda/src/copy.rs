@@ -73,8 +73,9 @@ impl Driver {
             } => {
                 let to = self.reach(to, size, to_side)?;
                 let from = self.reach(from, size, from_side)?;
-                // SAFETY: both sides are live ranges of this driver, checked above, or host memory that
-                // the caller of the exported function vouches for. `copy` allows them to overlap.
+                // SAFETY: both sides are live ranges of this driver, checked above, or host memory
+                // that the caller of the exported function vouches for. `copy` allows them to
+                // overlap.
                 unsafe { std::ptr::copy(from as *const u8, to as *mut u8, size as usize) };
                 Ok(())
             }

@@ -139,8 +139,8 @@ impl Ledger {
     }
 
     /// Begins to watch how usage changes, and returns the counts of this moment. With
-    /// `restarts_peaks`, the peaks are first reset to the current usage. If another watch is active,
-    /// the curves are already as coarse as that watch has made them.
+    /// `restarts_peaks`, the peaks are first reset to the current usage. If another watch is
+    /// active, the curves are already as coarse as that watch has made them.
     pub fn watch(&self, restarts_peaks: bool) -> (Watch<'_>, Snapshot) {
         let _quiet = quiet();
         let mut all = self.table.lock_all();

@@ -100,8 +100,8 @@ impl UnwindModules {
     }
 }
 
-/// Builds a new list if a library has been loaded or unloaded. Otherwise, or if no more lists may be
-/// built, returns the current list.
+/// Builds a new list if a library has been loaded or unloaded. Otherwise, or if no more lists may
+/// be built, returns the current list.
 pub(super) fn refresh() -> Option<&'static UnwindModules> {
     // If another thread holds the lock, the old list is used this time.
     let mut lists = LISTS.try_lock().ok()?;

@@ -154,8 +154,8 @@ impl KnownWalks {
         Some(self.walks[slot].backtrace)
     }
 
-    /// Records that a walk that was not predicted found this backtrace, so that it can be predicted.
-    /// Returns whether the walk is to be remembered.
+    /// Records that a walk that was not predicted found this backtrace, so that it can be
+    /// predicted. Returns whether the walk is to be remembered.
     pub(super) fn record_miss(
         &mut self,
         start: &WalkStart,
