@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let too_large = device.as_embedded().is_some() && program.bytes > LARGE;
         if too_large && named.is_none() {
             println!(
-                "{}: left out on the embedded device: it needs {} MiB; to run it, name it with --program",
+                "{}: left out on the embedded device: it needs {} MiB; to run it, name it with \
+                 --program",
                 program.name,
                 program.bytes >> 20
             );

@@ -265,8 +265,8 @@ impl Run {
         }
         if let Some(first) = file.first_unreadable {
             self.problems.push(format!(
-                "cannot read {} of {shown} (the first is line {first}), so finished tests may be listed \
-                 as aborted. If the file is damaged, run the tests again; if several files were \
+                "cannot read {} of {shown} (the first is line {first}), so finished tests may be \
+                 listed as aborted. If the file is damaged, run the tests again; if several files were \
                  concatenated, pass them separately; if a newer release wrote the file, update \
                  cargo-gpu-leak",
                 gpu_leak_check::units::quantity(file.unreadable as u64, "line"),

@@ -114,7 +114,8 @@ mod tests {
         let in_one: Vec<_> = symbols.symmetric_difference(&watched).collect();
         assert!(
             in_one.is_empty(),
-            "in the list `CUDA` of this file or in harness/src/api/cuda/functions.rs, but not in both: {in_one:?}"
+            "in the list `CUDA` of this file or in harness/src/api/cuda/functions.rs, but not in \
+             both: {in_one:?}"
         );
     }
 

@@ -64,8 +64,8 @@ impl Tensor {
         if self.numel() != 1 {
             return Err(Error::Gradient {
                 detail: format!(
-                    "the pass must begin at a tensor with one element, but this one has the shape {:?}; \
-                     reduce it with sum or mean",
+                    "the pass must begin at a tensor with one element, but this one has the shape \
+                     {:?}; reduce it with sum or mean",
                     self.shape()
                 ),
             });

@@ -95,14 +95,14 @@ const LIBRARIES: &[KnownLibrary] = &[
     // https://docs.nvidia.com/cuda/cublas/#cublascreate; measured on an H200, CUDA 13.0, 2026-11-20
     row("cuBLAS", Role::Nvidia, &["cublas", "nvblas"], &["cublas"])
         .keeps(
-            "cuBLAS allocates such resources for its handle, and cublasDestroy frees them: drop the \
-             handle before the test ends, or provide your own memory with cublasSetWorkspace",
+            "cuBLAS allocates such resources for its handle, and cublasDestroy frees them: drop \
+             the handle before the test ends, or provide your own memory with cublasSetWorkspace",
         )
         .keeps_in(
             "cublasCreate",
-            "cublasCreate allocates a workspace (64 MiB on an H200), and cuBLAS keeps the workspace \
-             until cublasDestroy is called: drop the handle before the test ends, or create it once \
-             per process",
+            "cublasCreate allocates a workspace (64 MiB on an H200), and cuBLAS keeps the \
+             workspace until cublasDestroy is called: drop the handle before the test ends, or \
+             create it once per process",
         ),
     // https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html
     row("cuDNN", Role::Nvidia, &["cudnn"], &["cudnn"]).keeps(

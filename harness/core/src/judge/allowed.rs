@@ -157,8 +157,8 @@ pub(crate) fn recycled(found: &mut [Found]) {
             finding.allowed_by = Some(AllowedBy::new(
                 "gpu-leak-check",
                 format!(
-                    "{library} keeps such objects for reuse, and their number depends on timing; use \
-                     `rounds` to detect growth"
+                    "{library} keeps such objects for reuse, and their number depends on timing; \
+                     use `rounds` to detect growth"
                 ),
             ));
         }

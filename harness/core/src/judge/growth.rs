@@ -75,7 +75,8 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
         .take(NAMED)
         .collect();
     finding.notes.push(format!(
-        "no single call site grew in every round, but all of them together did; other call sites are {}",
+        "no single call site grew in every round, but all of them together did; \
+         other call sites are {}",
         others.join(", ")
     ));
     grown.records = groups
@@ -135,7 +136,8 @@ pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
         }
         if let Some(name) = &line.what.allocator {
             finding.notes.push(format!(
-                "this is everything that {name} holds; the largest part was allocated at the location shown"
+                "this is everything that {name} holds; the largest part was allocated at the \
+                 location shown"
             ));
         }
         found.push(largest);
