@@ -210,7 +210,7 @@ fn program_that_aborts() -> Option<PathBuf> {
     let manifest = format!(
         "[package]\nname = \"aborts\"\nedition = \"2024\"\n\
          [dependencies]\ngpu-leak-check = {{ path = {harness:?} }}\n\
-         [profile.dev]\npanic = \"abort\"\n[workspace]\n"
+         [profile.dev]\npanic = \"abort\"\ndebug = false\n[workspace]\n"
     );
     let program = "use gpu_leak_check::{Place, gpu_leak_check, observe::Source};\n\
         static SOURCE: Source = Source::new(\"program\", &[]);\n\
