@@ -300,8 +300,9 @@ pub(crate) struct Explain {
 /// Reports whether checks can see this machine's CUDA GPUs, and what to do if they cannot
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit codes: 0 a CUDA GPU is visible, 1 the self-test missed a leak or ended early, 2 wrong \
-configuration, 3 no CUDA GPU is visible
+Exit codes: 0 a CUDA GPU is visible, 2 wrong configuration, 3 no CUDA GPU is visible. With \
+--self-test: 0 every planted leak was found, 1 a leak was missed or the self-test ended early, \
+2 wrong configuration, 3 neither CUDA nor Vulkan could be tried
 
 Example:
   cargo gpu-leak doctor --self-test")]

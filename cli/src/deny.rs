@@ -198,7 +198,7 @@ fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
 fn unchecked(run: &Run) -> Vec<String> {
     let unchecked = run.unchecked().map(|(program, name)| {
         format!(
-            "unchecked: {} of {} allocated outside any check",
+            "unchecked: {} of {} created resources outside any check",
             escape::name(name),
             escape::name(program)
         )

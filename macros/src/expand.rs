@@ -146,7 +146,7 @@ fn test_attribute(requeued: &Requeued, function: &ItemFn) -> TokenStream {
     let plain_test = function.attrs.iter().find(|a| attributes::is_plain_test(a));
     match plain_test {
         Some(attribute) => attribute.to_token_stream(),
-        // An attribute above made the test, and libtest has seen this function's name.
+        // An attribute above this one has already registered a test under this function's name.
         None if requeued.has_test => quote!(#[cfg(test)]),
         None => paths::test_attribute(),
     }

@@ -21,8 +21,8 @@ pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
         && !signals::take_over(signal, Signal::Snapshot)
     {
         attached.note(format!(
-            "the program handles {} itself, so this signal does not trigger a snapshot: choose a \
-             different one with --signal",
+            "the program handles or ignores {}, so this signal does not trigger a snapshot: choose \
+             a different one with --signal",
             signals::name(signal)
         ));
     }

@@ -243,7 +243,7 @@ impl FreedBlock {
 /// A live thread that inherited a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkedThread {
-    /// The kernel's id of the thread.
+    /// The thread's ID in the Linux kernel (`gettid`).
     pub id: i32,
     /// The token that the thread inherited; `u64::MAX` if a driver started the thread for itself.
     pub token: u64,

@@ -241,8 +241,8 @@ impl Attached {
         let mut state = self.state();
         let ledger = ledger::live();
         state.exit = Some(ledger.anomalies.mark());
-        // If the program's own exit handlers free resources from now on, variables of the
-        // interpreter did not hold these resources.
+        // What is still live was not held by the interpreter's variables, even if the program's own
+        // exit handlers free it later.
         let live: FxHashSet<u64> = ledger
             .select(|_| true)
             .iter()

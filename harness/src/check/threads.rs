@@ -81,7 +81,7 @@ pub(super) fn count_threads() -> Option<u64> {
     None
 }
 
-/// Returns the kernel's ID of this thread.
+/// Returns this thread's ID in the Linux kernel.
 pub(super) fn this_thread() -> Option<i32> {
     let link = fs::read_link("/proc/thread-self").ok()?;
     link.file_name()?.to_str()?.parse().ok()

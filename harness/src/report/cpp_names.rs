@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
-/// The prefix of the symbols of C++, as defined by the
+/// The prefix of mangled C++ names, as defined by the
 /// [Itanium C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling).
 const PREFIX: &str = "_Z";
 /// The longest name that is restored, in bytes.
@@ -18,8 +18,8 @@ pub(super) fn demangled(name: String) -> String {
     of_symbol(&name).unwrap_or(name)
 }
 
-/// Returns the name of the C++ function with this symbol; `None` if the symbol is not one of C++,
-/// or if the name is too long.
+/// Returns the name of the C++ function with this symbol; `None` if the symbol is not a mangled C++
+/// name, or if the name is too long.
 fn of_symbol(symbol: &str) -> Option<String> {
     // If a compiler splits or specialises a function, the parts and copies have a suffix, such as
     // `.cold` or `.isra.0`.

@@ -103,7 +103,7 @@ impl Summary {
         }
     }
 
-    /// Counts a check that has begun and will not end, because its process is ending.
+    /// Counts a check that began but did not end, because its process ended first.
     pub fn add_aborted(&mut self, test: &str) {
         *self.statuses.entry(CheckStatus::Aborted).or_default() += 1;
         self.list(List::Named(CheckStatus::Aborted), test);
@@ -207,8 +207,8 @@ impl Summary {
         let unchecked = self.listed(List::Unchecked);
         if !unchecked.is_empty() {
             lines.push(format!(
-                "unchecked: {} allocated outside any check: put `#[gpu_leak_check]` on each test, or \
-                 run `cargo gpu-leak test --every-test`",
+                "unchecked: {} created resources outside any check: put `#[gpu_leak_check]` on each \
+                 test, or run `cargo gpu-leak test --every-test`",
                 named(&unchecked)
             ));
         }

@@ -23,8 +23,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the element type is not `f32`, or if the tensor was made by a recorded
-    /// operation or in inference mode.
+    /// Returns an error if the element type is not `f32`, if the tensor was made by a recorded
+    /// operation, or if `wanted` is set and the tensor was made in inference mode.
     pub fn requires_grad_(self, wanted: bool) -> Result<Self> {
         self.array().expect_dtype("requires_grad_", DType::F32)?;
         if wanted && self.is_inference() {

@@ -61,9 +61,9 @@ pub(super) struct Roots {
 enum Place {
     /// The index of the module, and of the variable in it.
     Static(usize, usize),
-    /// The index of the module, of the variable in it, and the id of the thread.
+    /// The index of the module, of the variable in it, and the ID of the thread.
     ThreadLocal(usize, usize, Option<u32>),
-    /// The function, if known, and the id of the thread.
+    /// The function, if known, and the ID of the thread.
     Frame(Option<String>, Option<u32>),
 }
 

@@ -43,7 +43,7 @@ fn lock() -> Option<MutexGuard<'static, Vec<Thread>>> {
     (!is_forked()).then(|| LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Returns the kernel's id of this thread.
+/// Returns this thread's ID in the Linux kernel.
 fn this_thread() -> libc::pid_t {
     // SAFETY: the call only returns a number.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }

@@ -110,7 +110,7 @@ fn a_scope_is_advised_beside_unchecked_tests_only_for_threads_of_a_check() {
         "{beside}"
     );
     assert!(
-        beside.contains("unchecked: tests::is_not_checked allocated outside any check"),
+        beside.contains("unchecked: tests::is_not_checked created resources outside any check"),
         "{beside}"
     );
 }

@@ -115,7 +115,8 @@ pub(crate) fn planned(name: &CStr) -> Planned {
 }
 
 impl Plan {
-    /// Adds a comma-separated list of words, or returns the first unknown one.
+    /// Adds the faults in a comma-separated list. If a word is invalid, returns a message about it;
+    /// the faults before it stay added.
     pub(crate) fn add(&mut self, words: &str) -> Result<(), String> {
         words
             .split(',')

@@ -125,8 +125,9 @@ fn read() -> UnwindModules {
     };
     // Whether the next module was loaded when the program started.
     let mut from_the_start = true;
-    // The address of the loader, which is the last of those modules. SAFETY: the call only returns
-    // a number.
+    // The address of the loader. If modules that were loaded at the start follow it, they are
+    // treated like modules that were loaded later.
+    // SAFETY: the call only returns a number.
     let loader = unsafe { libc::getauxval(libc::AT_BASE) };
     loader::visit(|object| {
         modules.changes = (object.dlpi_adds, object.dlpi_subs);
