@@ -223,11 +223,15 @@ pub fn is_anything_left(run: &RunInput, is_cudas_own: impl Fn(StackId) -> bool) 
     };
     // The record of a resource whose free is in flight is not live, so the figures of pools and
     // probes are also compared.
-    let is_read = |usage: &LayerUsage| !matches!(usage.name, LayerName::Layer(_));
+    let rose = |usage: &LayerUsage| {
+        let before = run.baseline.layer(&usage.name, usage.place);
+        let was = before.map_or(0, |it| it.allocated);
+        !matches!(usage.name, LayerName::Layer(_)) && usage.allocated > was
+    };
     run.live.iter().any(is_left)
         || !run.anomalies.is_empty()
         || is_more_reserved(run)
-        || rose(run, is_read)
+        || run.end.layers.iter().any(rose)
 }
 
 /// Whether the body has to run once more before the check can be judged.
@@ -242,8 +246,7 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
     }
     if facts.rounds > 1 {
         // A sum that only a probe counts, or a reserve, may grow as well.
-        let is_read = |usage: &LayerUsage| matches!(usage.name, LayerName::Probe(_));
-        let rose = |run: &RunInput| is_more_reserved(run) || rose(run, is_read);
+        let rose = |run: &RunInput| is_more_reserved(run) || sums::rose(run);
         let may_grow =
             || growth::may_still_grow(&diff(input).groups) || input.runs.iter().all(rose);
         return runs < FEWEST_ROUNDS || (runs < facts.rounds as usize && may_grow());
@@ -264,14 +267,6 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
         }
         _ => is_undecided(input, &diff),
     }
-}
-
-/// Whether any layer that `is_counted` selects has handed out more than at the baseline.
-fn rose(run: &RunInput, is_counted: impl Fn(&LayerUsage) -> bool) -> bool {
-    run.end.layers.iter().any(|usage| {
-        let before = run.baseline.layer(&usage.name, usage.place);
-        is_counted(usage) && usage.allocated > before.map_or(0, |it| it.allocated)
-    })
 }
 
 /// Whether two runs differ in a way that only a third run can explain.

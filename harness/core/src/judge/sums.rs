@@ -83,17 +83,22 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     Some(found)
 }
 
+/// Whether any sum rose in a run.
+pub(crate) fn rose(run: &RunInput) -> bool {
+    run.end.layers.iter().any(|usage| risen(run, usage) != 0)
+}
+
 /// Returns every sum that rose in a judged run.
 fn rises(input: &CheckInput) -> Vec<Rise> {
-    Rise::all(input.judged_runs().iter(), |run, usage| match usage.name {
-        LayerName::Probe(_) => risen(usage, run),
-        _ => 0,
-    })
+    Rise::all(input.judged_runs().iter(), risen)
 }
 
 /// Returns how much a sum rose in a run, excluding the reported blocks, which may be larger than
 /// was requested, and the leaks for which a nested check has already failed.
-fn risen(usage: &LayerUsage, run: &RunInput) -> u64 {
+fn risen(run: &RunInput, usage: &LayerUsage) -> u64 {
+    if !matches!(usage.name, LayerName::Probe(_)) {
+        return 0;
+    }
     let before = run.baseline.layer(&usage.name, usage.place);
     // Unreported memory is compared before and after, so that freeing a reported block does not
     // hide an unreported one.
