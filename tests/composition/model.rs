@@ -4,9 +4,9 @@
 //! session leaves. If the body runs again, only two things are leaks: blocks that were left at one
 //! call site in two runs, one of them the last; and blocks that each of three runs left in one
 //! place of one allocator. A tolerance applies to each run separately. With rounds, only an
-//! increase in every round is a finding. A sum that something else may have changed has no owner,
-//! and a check that covers such a sum is never clean. The sessions around a nested check count only
-//! its first run.
+//! increase in every round is a finding, and a tolerance applies to the sum of the increases. A sum that something else may have changed has no owner,
+//! and a check of it is never clean. Of the runs of a nested check, the sessions around it count
+//! only the first.
 
 mod comparison;
 mod further_runs;
@@ -447,13 +447,17 @@ impl<'a> View<'a> {
             let new = segments.filter(|segment| self.is_in(run, segment.at));
             let unused = new.filter(|segment| !is_used(segment, self.end(run)));
             let bytes: u64 = unused.map(|segment| segment.bytes).sum();
-            let bytes = bytes.saturating_sub(self.reserved_again(run));
-            match bytes <= self.session.settings.reserved_tolerance {
-                true => 0,
-                false => bytes,
-            }
+            bytes.saturating_sub(self.reserved_again(run))
         };
-        runs.map(rise).collect()
+        let mut rises: Vec<u64> = runs.map(rise).collect();
+        let sum: u64 = rises.iter().sum();
+        for rise in &mut rises {
+            let reached = if self.rounds > 1 { sum } else { *rise };
+            if reached <= self.session.settings.reserved_tolerance {
+                *rise = 0;
+            }
+        }
+        rises
     }
 
     /// Whether the session ended with a panic of its body or of a nested check.

@@ -6,7 +6,7 @@
 //! which other code in the process could have changed a reserve is not judged: it neither shows a
 //! rise nor confirms the rise of another run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::Found;
 use super::input::{CheckInput, Ownership, RunInput};
@@ -79,23 +79,40 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     Some(found)
 }
 
-/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the runs
-/// for which `is_selected` returns `true`.
+/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the runs for
+/// which `is_selected` returns `true`. The tolerance applies to each run or, with rounds, to the sum
+/// of all rounds.
 fn rises(input: &CheckInput, is_selected: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
     let runs = input.judged_runs().iter().filter(|run| is_selected(run));
-    let risen = |run: &RunInput, usage: &LayerUsage| match is_kept_by_broken(usage, run) {
+    let mut rises = Rise::all(runs, |run, usage| match is_kept_by_broken(usage, run) {
         true => 0,
         false => risen(usage, run, input),
-    };
-    Rise::all(runs, |run, usage| {
-        let bytes = risen(run, usage);
-        let is_same =
-            |it: &&LayerUsage| it.name.layer() == usage.name.layer() && it.place == usage.place;
-        let of_layer = run.end.layers.iter().filter(is_same);
-        let is_beyond =
-            bytes != 0 && total(of_layer.map(|it| risen(run, it))) > input.facts.reserved_tolerance;
-        if is_beyond { bytes } else { 0 }
-    })
+    });
+    let key = |rise: &Rise| (rise.name.layer(), rise.place);
+    let mut sums: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+    for rise in &rises {
+        let of_layer = sums.entry(key(rise)).or_default();
+        of_layer.resize(rise.bytes.len(), 0);
+        for (sum, bytes) in of_layer.iter_mut().zip(&rise.bytes) {
+            *sum = sum.saturating_add(*bytes);
+        }
+    }
+    if input.facts.rounds > 1 {
+        for of_layer in sums.values_mut() {
+            let sum = total(of_layer.iter().copied());
+            of_layer.fill(sum);
+        }
+    }
+    for rise in &mut rises {
+        let of_layer = &sums[&key(rise)];
+        for (bytes, sum) in rise.bytes.iter_mut().zip(of_layer) {
+            if *sum <= input.facts.reserved_tolerance {
+                *bytes = 0;
+            }
+        }
+    }
+    rises.retain(|rise| rise.most() != 0);
+    rises
 }
 
 /// Returns by how much a reserve rose in a run beyond the amount that live blocks explain.

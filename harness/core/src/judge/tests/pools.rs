@@ -1,6 +1,6 @@
 //! Tests of reserves, which have no owner.
 
-use super::body::{Run, check, gpu, usage};
+use super::body::{Run, check, gpu, rounds, usage};
 use crate::judge::{
     ContextError, FailedSum, LayerName, LayerUsage, Ownership, Segment, needs_another_run, rounding,
 };
@@ -67,6 +67,23 @@ fn a_reserve_that_rises_in_two_runs_is_retained() {
     ",
     );
     check.input.facts.reserved_tolerance = 64 * MIB;
+    check.reports("clean");
+}
+
+#[test]
+fn a_reserve_that_rises_in_every_round_exceeds_its_tolerance_by_the_sum() {
+    let mut check = rounds(3);
+    for at in 0..3 {
+        check.run(|run| reserves(run, &pool(), at * MIB, (at + 1) * MIB));
+    }
+    check.input.facts.reserved_tolerance = 3 * MIB - 1;
+    check.reports(
+        "
+        grew
+        grew: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 3145728; each 3145728; notes [more than the reserved_tolerance of 3.00 MiB (3,145,727 B)]; pool pool 0; rounds [{bytes:1048576,count:1},{bytes:2097152,count:1},{bytes:3145728,count:1}]; records []
+    ",
+    );
+    check.input.facts.reserved_tolerance = 3 * MIB;
     check.reports("clean");
 }
 
