@@ -86,6 +86,7 @@ fn an_exceeded_count_says_which_allocations_one_buffer_could_serve() {
 
     let twin = checked::finish(Run::of("peaks::budgets::allocates_once"));
     twin.assert_clean();
+    assert_eq!(twin.report().notes, [""; 0], "the limit has an effect");
 }
 
 #[gpu_leak_check(max_allocated = "4 MiB", layer = "allocator:gpu-leak-kernels")]

@@ -99,6 +99,7 @@ struct BodyEnd {
     at: u64,
     reserved: Usage,
     over_budget: Vec<crate::judge::UsageOverBudget>,
+    has_metered: bool,
 }
 
 impl Run {
@@ -219,6 +220,7 @@ impl Run {
             let metered = ledger.meters().end(self.scope());
             BodyEnd {
                 at: ledger.now(),
+                has_metered: metered.iter().any(|reading| reading.made != 0),
                 over_budget: self
                     .budget
                     .exceeded(metered, &self.baseline.usage, &reserved),
@@ -268,6 +270,7 @@ impl Run {
             baseline: self.baseline.usage.clone(),
             end: usage,
             over_budget: body.over_budget.clone(),
+            has_metered: body.has_metered,
             probed: readings::probed(),
             failed_inside: lineage.failed_sums(end.failure),
             others,

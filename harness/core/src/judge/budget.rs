@@ -10,7 +10,7 @@ use super::finding::{Found, confirmation, repeats};
 use super::input::{CheckInput, RunInput};
 use super::limits::UsageOverBudget;
 use super::peaks::{call, reusable, shares};
-use super::usage::Usage;
+use super::usage::{LayerName, LayerUsage};
 use crate::ledger::{Amount, Kind};
 use crate::report::{Budget, Finding, FindingKind, Limit, When};
 use crate::units::exact_size;
@@ -141,28 +141,47 @@ fn when(over: &UsageOverBudget, run: &RunInput) -> Option<When> {
     })
 }
 
-/// Returns a note about a limit that cannot apply because nothing was reported in its layer.
+/// Returns a note about limits that cannot apply, because nothing was reported in their layer. A
+/// probe alone reads what an allocator has reserved, but knows none of its allocations.
 pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let limits = &input.facts.budget;
-    let stated: Vec<&str> = limits.set().map(|(limit, _)| limit.name()).collect();
     let layer = limits.layer;
-    let usages = |usage: &Usage| usage.layers.iter().any(|usage| usage.name.layer() == layer);
-    let is_bound = input
-        .runs
-        .iter()
-        // The usage of an allocator that ended with its device is not read.
-        .any(|run| usages(&run.baseline) || usages(&run.end) || !run.over_budget.is_empty());
-    if stated.is_empty() || is_bound {
+    let usages = input.runs.iter().flat_map(|run| [&run.baseline, &run.end]);
+    let usages = usages.flat_map(|usage| &usage.layers);
+    let of_layer: Vec<_> = usages.filter(|it| it.name.layer() == layer).collect();
+    let is_reported = |usage: &&LayerUsage| match usage.name {
+        LayerName::Probe(_) => usage.reported.is_some(),
+        LayerName::Layer(_) | LayerName::Pool(_) => true,
+    };
+    // The usage of an allocator that ended with its device is not read.
+    let has_metered = input.runs.iter().any(|run| run.has_metered);
+    let has_allocations = has_metered || of_layer.iter().any(is_reported);
+    let is_known = has_allocations || !of_layer.is_empty();
+    let is_bound = |limit| match limit {
+        Limit::MaxReserved => is_known,
+        _ => has_allocations,
+    };
+    let unbound = limits.set().map(|(limit, _)| limit);
+    let unbound: Vec<_> = unbound.filter(|limit| !is_bound(*limit)).collect();
+    if unbound.is_empty() {
         return None;
+    }
+    let names: Vec<_> = unbound.iter().map(|limit| limit.name()).collect();
+    let have = if names.len() == 1 { "has" } else { "have" };
+    let names = names.join(" and ");
+    if is_known {
+        return Some(format!(
+            "{names} {have} no effect, because only a probe reads {layer}, and its allocations are \
+             not reported"
+        ));
     }
     let all = input.runs.iter().flat_map(|run| &run.end.layers);
     let others: BTreeSet<String> = all.map(|usage| usage.name.to_string()).collect();
     let others: Vec<String> = others.into_iter().collect();
     (!others.is_empty()).then(|| {
         format!(
-            "{} had no effect, because nothing was allocated in the layer {layer}; the layers \
-             that were seen are {}",
-            stated.join(" and "),
+            "{names} {have} no effect, because nothing was allocated in the layer {layer}; the \
+             layers that were seen are {}",
             others.join(", ")
         )
     })

@@ -117,6 +117,10 @@ pub struct RunInput {
     pub allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
     pub over_budget: Vec<UsageOverBudget>,
+    /// Whether the run allocated anything in the layer of its budgets. Known only if a budget
+    /// limits allocations.
+    #[serde(default)]
+    pub has_metered: bool,
     /// The ranges that probed allocators held before the body ran.
     pub segments_before: SegmentMap,
     /// The ranges that probed allocators hold at the end.

@@ -135,22 +135,33 @@ fn a_limit_of_a_layer_that_nobody_reported_is_noted() {
     check.reports(
         "
         clean
-        note: max_allocated and max_allocation_count had no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
-        unbound: max_allocated and max_allocation_count had no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
+        note: max_allocated and max_allocation_count have no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
+        unbound: max_allocated and max_allocation_count have no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
     ",
     );
     let mut bound = check.clone();
-    let of_cache = LayerUsage::new(LayerName::Probe(cache), gpu());
+    let of_probe = LayerUsage::new(LayerName::Probe(cache), gpu());
+    let of_cache = LayerUsage {
+        reported: Some(0),
+        ..of_probe.clone()
+    };
     bound.input.runs[0].baseline.layers.push(of_cache);
     bound.reports("clean");
-    let mut ended = check.clone();
-    ended.run(|run| _ = exceed(run, Limit::MaxAllocated, 180));
-    ended.reports(
+    // The probe alone knows no individual allocation, but it reads the reserve.
+    let mut probed = check.clone();
+    probed.input.facts.budget.max_reserved = Some(1);
+    probed.input.runs[0].end.layers.push(of_probe);
+    probed.reports(
         "
-        first-use
-        first-use: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocated,reached:180,shares:[]}; bytes 180; records []
+        clean
+        note: max_allocated and max_allocation_count have no effect, because only a probe reads allocator:budgets-cache, and its allocations are not reported
+        unbound: max_allocated and max_allocation_count have no effect, because only a probe reads allocator:budgets-cache, and its allocations are not reported
     ",
     );
+    // The usage of an allocator that ended with its device is not read.
+    let mut ended = check.clone();
+    ended.input.runs[0].has_metered = true;
+    ended.reports("clean");
     check.input.runs[0].end.layers.clear();
     check.reports("clean");
 }
