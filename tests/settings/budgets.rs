@@ -1,7 +1,10 @@
 //! Limits on what a test allocates, even if it frees all of it.
 
-use gpu_leak_check::gpu_leak_check;
+use std::sync::{LazyLock, mpsc};
+use std::thread;
+
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::{Check, gpu_leak_check};
 
 use super::shelf::{borrow, give_back, take};
 use super::{headline, run};
@@ -189,4 +192,66 @@ fn calls_a_check_that_takes_much() {
 #[test]
 fn takes_much() {
     borrow(20);
+}
+
+/// The thread belongs to every run of the test whose first run, or warm-up, has started it.
+#[test]
+fn a_thread_that_an_earlier_run_started_spends_the_budget() {
+    for test in ["borrows_on_a_worker", "borrows_on_a_worker_after_a_warm_up"] {
+        let checked = run(&format!("budgets::{test}"));
+        assert!(
+            headline(&checked).contains("100 B on shelf:0, max_allocated is 10 B"),
+            "{}",
+            checked.output()
+        );
+    }
+}
+
+/// Borrows memory on a thread that lives as long as the process.
+fn borrow_on_a_worker() {
+    static WORKER: LazyLock<mpsc::SyncSender<mpsc::SyncSender<()>>> = LazyLock::new(|| {
+        let (jobs, work) = mpsc::sync_channel::<mpsc::SyncSender<()>>(0);
+        thread::spawn(move || {
+            for done in work {
+                borrow(100);
+                done.send(()).expect("the one that asked waits");
+            }
+        });
+        jobs
+    });
+    let (done, is_done) = mpsc::sync_channel(0);
+    WORKER.send(done).expect("the worker waits");
+    is_done.recv().expect("the worker answers");
+}
+
+#[gpu_leak_check(layer = "shelf", max_allocated = 10)]
+#[ignore = "fails"]
+#[test]
+fn borrows_on_a_worker() {
+    borrow_on_a_worker();
+}
+
+#[gpu_leak_check(layer = "shelf", max_allocated = 10, warmup = 1)]
+#[ignore = "fails"]
+#[test]
+fn borrows_on_a_worker_after_a_warm_up() {
+    borrow_on_a_worker();
+}
+
+/// The test asked for this run of the block.
+#[test]
+fn the_warm_up_of_a_nested_check_spends_the_outer_one_s_budget() {
+    let checked = run("budgets::warms_up_a_block");
+    assert!(
+        headline(&checked).contains("40 B on shelf:0, max_total_allocated is 30 B"),
+        "{}",
+        checked.output()
+    );
+}
+
+#[gpu_leak_check(layer = "shelf", max_total_allocated = 30)]
+#[ignore = "fails"]
+#[test]
+fn warms_up_a_block() {
+    Check::new("step").warmup(1).run(|| borrow(20));
 }

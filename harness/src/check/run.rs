@@ -135,6 +135,7 @@ impl Run {
         for scope in earlier {
             tree::hand_on(*scope, open.scope());
         }
+        let lineage = Lineage::of(open.scope());
         if confirms {
             // If an address is freed twice, the first free is needed to explain the second one.
             ledger.free_log.begin(&[open.scope()], Instant::now);
@@ -146,6 +147,10 @@ impl Run {
             }
             if let Some(layer) = budget.metered() {
                 ledger.meters().begin(open.scope(), layer);
+                // Threads that earlier runs have started work for this run from now on.
+                for scope in lineage.scopes() {
+                    ledger.meters().nest(scope, open.scope());
+                }
             }
             let began = Beginning {
                 at: ledger.now(),

@@ -372,6 +372,10 @@ impl Lineage {
         self.of_this_run <= 1
     }
 
+    pub(crate) fn scopes(&self) -> impl Iterator<Item = ScopeId> {
+        self.scopes.keys().copied()
+    }
+
     pub(crate) fn has(&self, scope: ScopeId) -> bool {
         self.scopes.contains_key(&scope)
     }
