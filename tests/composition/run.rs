@@ -348,7 +348,7 @@ impl Execution {
             }
             Action::Allow { body } => {
                 let allowed = Context {
-                    is_allowed: context.home != Owner::Nobody,
+                    is_allowed: true,
                     ..context
                 };
                 allow("the table is shared", || self.steps(allowed, body));
@@ -498,6 +498,8 @@ impl Execution {
         let mut trace = self.trace();
         let owner = trace.owner(context.home);
         let made = trace.tick();
+        // What is allowed outside any scope has no owner.
+        let has_no_owner = context.is_allowed && matches!(context.home, Owner::Nobody);
         trace.blocks.push(Block {
             allocator,
             place: allocator.place_number(place),
@@ -508,7 +510,7 @@ impl Execution {
             made,
             freed: None,
             is_allowed: context.is_allowed,
-            handed_over: None,
+            handed_over: has_no_owner.then_some(made),
             ambiguous: None,
         });
         trace.blocks.len() - 1

@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex, mpsc};
 use std::thread;
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
-use gpu_leak_check::{allow, gpu_leak_check};
+use gpu_leak_check::{Check, allow, gpu_leak_check};
 use gpu_leak_hooked::{Buffer, lookup_table};
 
 use super::{assert_allowed, found, is_for, run};
@@ -242,6 +242,49 @@ fn has_a_worker_for_good() {
     WORKER.send(done).unwrap();
     is_done.recv().unwrap();
     Buffer::new(7).leak();
+}
+
+/// If nothing else can run, a check also judges what a thread outside any scope allocates.
+#[test]
+fn a_thread_outside_any_check_may_leave_allowed_memory() {
+    let checked = run("allowed::has_an_older_worker");
+    let expected = [(FindingKind::Leaked, 7)];
+    assert_eq!(found(checked.report()), expected, "{}", checked.output());
+}
+
+#[ignore = "fails"]
+#[test]
+fn has_an_older_worker() {
+    let (ask, asked) = mpsc::channel::<u64>();
+    let (answer, answered) = mpsc::channel();
+    thread::spawn(move || {
+        for bytes in asked {
+            allow("the worker's own", || Buffer::new(5).leak());
+            Buffer::new(bytes).leak();
+            answer.send(()).unwrap();
+        }
+    });
+    Check::new("asks").run(|| {
+        ask.send(7).unwrap();
+        answered.recv().unwrap();
+    });
+}
+
+#[test]
+fn allowed_memory_outside_any_check_is_unchecked() {
+    let checked = run("allowed::makes_a_table_unchecked");
+    let unchecked = "unchecked: hooks::allowed::makes_a_table_unchecked allocated";
+    assert!(
+        checked.child.stderr.contains(unchecked),
+        "{}",
+        checked.output()
+    );
+}
+
+#[ignore = "run in a process of its own"]
+#[test]
+fn makes_a_table_unchecked() {
+    lookup_table(4096);
 }
 
 /// There is one scope for each reason, and not for each call.

@@ -158,8 +158,8 @@ impl Place {
 /// the innermost reason is reported.
 ///
 /// A budget still counts these resources, because it limits how much may be live at once. A failed
-/// free inside `body` is an error like any other. Outside any check, the call has no effect,
-/// because resources that exist before a check are its baseline.
+/// free inside `body` is an error like any other. On a thread that belongs to no check, the
+/// resources have no owner: they are the baseline of later checks, and no check reports them.
 ///
 /// ```
 /// let table = gpu_leak_hooks::allow("the table is shared by all models", || vec![0; 8]);

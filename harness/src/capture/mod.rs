@@ -29,7 +29,12 @@ use crate::recursion_guard::quiet;
 #[inline]
 pub(crate) fn caller() -> Caller {
     let caller = caller_without_stack();
-    if caller.scope == ScopeId::NONE && gpu_leak_interpose::token() == 0 {
+    let is_outside = match caller.scope {
+        ScopeId::NONE => gpu_leak_interpose::token() == 0,
+        // Such a thread is in `allow`.
+        scope => scope == ScopeId::NOBODY,
+    };
+    if is_outside {
         thread::creates_outside(caller.thread);
     }
     Caller {

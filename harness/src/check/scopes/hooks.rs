@@ -6,6 +6,7 @@ use gpu_leak_interpose as threads;
 
 use super::open::{current, process};
 use super::tree;
+use crate::ledger::ScopeId;
 use crate::ledger::event::Event;
 use crate::{exit, ledger, observe};
 
@@ -30,15 +31,17 @@ pub(crate) fn install() {
 const NOTHING_BEGUN: u64 = u64::MAX;
 
 /// Begins the part of this thread's scope in which resources may stay for `reason`. Outside any
-/// check, in a process that is not judged as a whole, everything that is created belongs to the
-/// baseline, so no part begins.
+/// scope, in a process that is not judged as a whole, what is created belongs to nobody: it is the
+/// baseline of later checks, and a check that runs alone would otherwise be responsible for it.
 fn begin_allow(reason: &'static str) -> u64 {
     // In a forked child, threads that do not exist there may hold the ledger's locks.
     if exit::forked() {
         return NOTHING_BEGUN;
     }
-    let outer = current().or_else(process);
-    let part = outer.and_then(|outer| tree::part(outer, reason));
+    let part = match current().or_else(process) {
+        Some(outer) => tree::part(outer, reason),
+        None => Some(ScopeId::NOBODY),
+    };
     part.map_or(NOTHING_BEGUN, |part| threads::set_token(u64::from(part.0)))
 }
 
