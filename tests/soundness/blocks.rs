@@ -238,6 +238,71 @@ fn a_test_that_fails_by_a_check_inside_has_failed_although_its_own_leaks_only_ca
     }
 }
 
+/// Exceeds a limit, and leaves nothing.
+fn fail_by_a_block() {
+    let busy = Check::new("busy").layer("reporting").max_allocated(10);
+    busy.run(|| drop(Block::new(100)));
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn fails_by_a_block_in_a_block() {
+    Check::new("epoch").run(fail_by_a_block);
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn fails_by_a_block_in_a_scope() {
+    let epoch = Scope::open("epoch");
+    epoch.in_scope(fail_by_a_block);
+    epoch.finish().assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn fails_by_a_block_in_allowed_code() {
+    allow("the table is shared", fail_by_a_block);
+}
+
+#[test]
+fn a_test_has_failed_by_a_check_inside_no_matter_what_lies_between_them() {
+    for test in [
+        "fails_by_a_block_in_a_block",
+        "fails_by_a_block_in_a_scope",
+        "fails_by_a_block_in_allowed_code",
+    ] {
+        let checked = run(&format!("blocks::{test}"));
+        let over = CheckStatus::Found(FindingKind::OverBudget);
+        let report = assert_verdict(&checked, test, over);
+        let output = checked.output();
+        assert_eq!(report.outcome, Some(Outcome::Fail), "{output}");
+        let inside = report.failed_inside.as_deref();
+        assert!(inside.is_some_and(|it| it.ends_with(": busy")), "{output}");
+        assert_eq!(report.findings, [], "{output}");
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn keeps_a_reserve_and_fails_by_the_limit_of_its_block() {
+    POOL.reserve(MIB);
+    let step = Check::new("step").layer("pool").max_reserved(10);
+    step.run_once(|| POOL.reserve(MIB));
+}
+
+#[test]
+fn a_limit_that_failed_a_block_is_not_offset_against_the_reserve_of_its_test() {
+    let test = "keeps_a_reserve_and_fails_by_the_limit_of_its_block";
+    let checked = run(&format!("blocks::{test}"));
+    let retained = CheckStatus::Found(FindingKind::Retained);
+    let report = assert_verdict(&checked, test, retained);
+    assert_eq!(bytes(report, retained), MIB, "{}", checked.output());
+}
+
 #[gpu_leak_check]
 #[ignore = "keeps what is allowed"]
 #[test]

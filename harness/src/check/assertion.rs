@@ -10,7 +10,7 @@ use std::any::Any;
 
 use super::body::End;
 use super::scopes::open::current;
-use super::scopes::tree::FailureId;
+use super::scopes::tree::{self, FailureId};
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
 use crate::report::check_report::Report;
@@ -61,6 +61,9 @@ pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Option<FailureId> {
 
 /// If an assertion ended the body of these scopes, makes it the verdict of `report`. If the report
 /// has a failing finding of its own, that finding remains the status.
+///
+/// The panic of an assertion may end several checks, one around the other. So the assertion is kept
+/// until a check ends otherwise, or until the outermost one ends.
 pub(crate) fn take_over(
     scopes: &[ScopeId],
     end: &End,
@@ -68,21 +71,23 @@ pub(crate) fn take_over(
     report: &mut Report,
 ) {
     let id = match end {
-        End::Panicked(payload) => of_panic(&**payload),
+        End::Panicked(payload) if !end.as_expected(should_panic) => of_panic(&**payload),
         _ => None,
     };
+    let is_outermost = current().is_none();
     let mut failed = locked(&FAILED);
-    let own: Vec<Failed> = failed
-        .extract_if(.., |it| scopes.contains(&it.scope))
-        .collect();
+    let of_id = failed.iter().find(|it| Some(it.id) == id);
+    let assertion = of_id.map(|it| (it.report.clone(), it.is_filed));
+    failed.retain_mut(|it| {
+        let goes_on = Some(it.id) == id && !is_outermost;
+        // The report of this check will be in the run file.
+        it.is_filed |= goes_on;
+        goes_on || !tree::is_inside(it.scope, scopes)
+    });
     drop(failed);
-    if end.as_expected(should_panic) {
-        return;
-    }
-    let Some(assertion) = own.into_iter().find(|it| Some(it.id) == id) else {
+    let Some((inside, is_filed)) = assertion else {
         return;
     };
-    let inside = assertion.report;
     report.failed_inside = Some(inside.test);
     if report.status.is_failure() {
         return;
@@ -90,7 +95,7 @@ pub(crate) fn take_over(
     report.status = inside.status;
     report.reason = inside.reason;
     // If the assertion's report is itself in the run file, its findings are not repeated.
-    if !assertion.is_filed {
+    if !is_filed {
         report.findings.splice(0..0, inside.findings);
     }
 }

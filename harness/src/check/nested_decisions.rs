@@ -50,7 +50,10 @@ pub(super) fn record(
                 (None, Some(failure)) => NestedDecision::Failed(failure),
                 (None, None) => continue,
             };
-            if let (NestedDecision::Failed(failure), []) = (&of_record, &records[..]) {
+            // An exceeded limit is not about anything that is left.
+            if let (NestedDecision::Failed(failure), []) = (&of_record, &records[..])
+                && finding.budget.is_none()
+            {
                 sums.push((Some(*failure), failed_sum(finding)));
             }
             decisions.extend(records.iter().map(|record| (*record, of_record.clone())));

@@ -295,6 +295,13 @@ pub(crate) fn open_scope(scope: ScopeId) -> Option<ScopeId> {
     open.map(|(scope, _)| scope)
 }
 
+/// Whether `scope` is one of `scopes`, or inside one of them.
+pub(crate) fn is_inside(scope: ScopeId, scopes: &[ScopeId]) -> bool {
+    let tree = locked(&TREE);
+    let mut around = tree.around(scope);
+    around.any(|(scope, _)| scopes.contains(&scope))
+}
+
 /// Whether the work of a thread with this scope belongs to no open scope and to none of `earlier`,
 /// the scopes of a check's earlier runs.
 pub(crate) fn is_of_an_ended_check(scope: ScopeId, earlier: &[ScopeId]) -> bool {
