@@ -213,6 +213,17 @@ fn a_test_without_the_attribute_fails_if_its_process_leaks() {
     assert!(reported.stdout.contains(again), "{reported:?}");
 }
 
+/// A process is judged once, at its end, so there are no rounds that could show growth.
+#[test]
+fn rounds_of_a_run_hide_no_leak_of_a_test_without_the_attribute() {
+    let reported = runner_with(&["every_test::leaks_unchecked", "--ignored"], |runner| {
+        runner.env("GPU_LEAK_CHECK_ROUNDS", "5");
+    });
+    assert_eq!(reported.code, Some(101), "{reported:?}");
+    let leak = "FAILED: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
+    assert!(reported.stdout.contains(leak), "{reported:?}");
+}
+
 /// Only the program's own copy of the harness receives the reports of its allocators.
 #[test]
 fn allocators_that_report_are_heard_in_tests_without_the_attribute() {

@@ -180,7 +180,7 @@ impl Session {
     pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
         self.input.kept_for_the_process = config::kept_for_the_process();
-        self.input.facts.confirm = false;
+        (self.input.facts.confirm, self.input.facts.rounds) = (false, 1);
         self.input.trend = Some(Trend::default());
         if !is_test {
             self.policy.held_by = Duration::ZERO;
