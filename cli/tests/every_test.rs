@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::{Check, gpu_leak_check};
 use gpu_leak_hooked::{Arena, Buffer, lookup_table};
 use gpu_leak_tests::fake::Fake;
 
@@ -80,6 +80,19 @@ fn gives_back_what_an_allocator_reports() {
 #[test]
 fn keeps_what_the_code_allows() {
     lookup_table(64);
+}
+
+#[ignore = "planted"]
+#[test]
+fn keeps_what_the_code_allows_in_a_block() {
+    Check::new("step").run(|| lookup_table(64));
+}
+
+#[ignore = "planted"]
+#[test]
+fn keeps_what_its_block_allows() {
+    let step = Check::new("step").allow("fn:*keeps_what_its_block*", "the table is shared");
+    step.run(|| Buffer::new(64).leak());
 }
 
 #[ignore = "planted"]
@@ -253,8 +266,14 @@ fn a_test_without_its_environment_is_watched() {
 fn allowed_memory_and_memory_in_a_static_fail_nothing() {
     let reported = runner(&["every_test::keeps_", "--ignored"]);
     assert_eq!(reported.code, Some(0), "{reported:?}");
-    let line = "test every_test::keeps_what_the_code_allows ... ok, allowed\n";
-    assert!(reported.stdout.contains(line), "{reported:?}");
+    for test in [
+        "keeps_what_the_code_allows",
+        "keeps_what_the_code_allows_in_a_block",
+        "keeps_what_its_block_allows",
+    ] {
+        let line = format!("test every_test::{test} ... ok, allowed\n");
+        assert!(reported.stdout.contains(&line), "{reported:?}");
+    }
     let line = "test every_test::keeps_a_static ... ok, first-use\n";
     assert!(reported.stdout.contains(line), "{reported:?}");
     assert!(

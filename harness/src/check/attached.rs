@@ -22,7 +22,7 @@ use rustc_hash::FxHashSet;
 use super::process::prepare::listen;
 use super::run::PeakLog;
 use super::scopes::open::{open_process, process};
-use super::scopes::tree::Lineage;
+use super::scopes::tree::{Lineage, NestedDecision};
 use super::session::Session;
 use super::{blind, holders, outcome, readings, turn};
 use crate::api::{self, Reach, before_initialisation};
@@ -320,9 +320,12 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
         None => (ledger.anomalies.since(Mark::default()), Vec::new()),
     };
     records.extend(since_exit.iter().filter_map(Anomaly::ended));
+    let lineage = process().map(Lineage::of).unwrap_or_default();
     // A record that is both live and ended counts once.
     let mut sequences = FxHashSet::default();
-    records.retain(|record| sequences.insert(record.sequence));
+    records.retain(|Record { sequence, .. }| {
+        sequences.insert(*sequence) && !lineage.was_left_again(*sequence)
+    });
     let freed_by_shutdown = match state.exit {
         Some(_) => state.held_by_interpreter.clone().unwrap_or_default(),
         None => Vec::new(),
@@ -331,18 +334,19 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let stacks = all.map(|record| record.made.caller.stack);
     let counted = |stack| Some((stack, ledger.allocations(stack, ScopeId::NONE)?));
     let allocations = stacks.filter_map(counted).collect();
-    let lineage = process().map(Lineage::of).unwrap_or_default();
     let mut handed_over = Amount::default();
-    // The process owns a record unless the code under test has declared that it may stay.
+    // The process owns a record unless the code under test, or a check inside the process, has
+    // declared that it may stay.
     let owned = |record: Record| {
         let scope = record.made.caller.scope;
-        let owner = match lineage.reason(scope) {
+        let owner = match (lineage.decision(record.sequence), lineage.reason(scope)) {
             _ if scope == ScopeId::NOBODY => {
                 handed_over.add(record.made.bytes);
                 Ownership::HandedOver
             }
-            Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),
-            None => Ownership::Session,
+            (Some(NestedDecision::Allowed(by)), _) => Ownership::Allowed(by.clone()),
+            (_, Some(reason)) => Ownership::Allowed(AllowedBy::the_code(reason)),
+            (_, None) => Ownership::Session,
         };
         LiveRecord { record, owner }
     };

@@ -13,7 +13,7 @@ use std::hash::Hash;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::collect::is_live;
-use super::scopes::open::current;
+use super::scopes::open::{current, process};
 use super::scopes::tree::{self, FailureId, Lineage, NestedDecision};
 use crate::judge::suppressions::Suppression;
 use crate::judge::{
@@ -31,14 +31,17 @@ pub(super) fn record(
     failure: Option<FailureId>,
     entries: &[Suppression],
 ) {
-    if let Some(outer) = current() {
+    if let Some(Around { outer, keeper }) = Around::of(scope) {
         let test = tree::check_around(outer).map(|it| it.test.clone());
+        let is_of_process = keeper == outer;
         // The check around this one applies the same entry of the file to all blocks together, so
         // that the entry's limits hold for the whole test.
         let is_applied_again = |by: &AllowedBy| {
             let mut entries = entries.iter();
             let entry = entries.find(|it| it.is_in_file() && it.stands_in == by.stands_in);
-            entry.is_some_and(|entry| test.as_deref().is_some_and(|test| entry.is_for(test)))
+            let is_for_test =
+                |entry: &Suppression| test.as_deref().is_some_and(|test| entry.is_for(test));
+            entry.is_some_and(|entry| is_of_process || is_for_test(entry))
         };
         let mut decisions = Vec::new();
         let mut sums = Vec::new();
@@ -58,9 +61,35 @@ pub(super) fn record(
             }
             decisions.extend(records.iter().map(|record| (*record, of_record.clone())));
         }
-        tree::decide(scope, decisions, sums, failure.is_some());
+        tree::decide(keeper, decisions, sums, failure.is_some());
     }
     tree::forget(scope);
+}
+
+/// The check around a nested check.
+struct Around {
+    /// Its scope.
+    outer: ScopeId,
+    /// The scope for which the decisions of the nested check are kept.
+    keeper: ScopeId,
+}
+
+impl Around {
+    /// Returns the check around the check whose last run had this scope. A check inside a process
+    /// that is judged as a whole is not nested, and is removed at its end, so the process itself
+    /// keeps its decisions.
+    fn of(scope: ScopeId) -> Option<Self> {
+        match current() {
+            Some(outer) => Some(Self {
+                outer,
+                keeper: scope,
+            }),
+            None => process().map(|outer| Self {
+                outer,
+                keeper: outer,
+            }),
+        }
+    }
 }
 
 fn failed_sum(finding: &Finding) -> FailedSum {
@@ -81,7 +110,8 @@ fn failed_sum(finding: &Finding) -> FailedSum {
 /// is the scope of the nested check's last run, and `runs` contains all of its runs. Each run
 /// except the first confirms findings.
 pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
-    let (Some(outer), [first, second, ..], Some(last)) = (current(), runs, runs.last()) else {
+    let around = Around::of(scope);
+    let (Some(around), [first, second, ..], Some(last)) = (around, runs, runs.last()) else {
         return;
     };
     let live: FxHashSet<u64> = last.live.iter().map(|live| live.record.sequence).collect();
@@ -98,7 +128,8 @@ pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
     // The last run left the value that the body returned.
     let (again, instead) = divide(left.rev().collect(), freed.collect());
     for record in instead.into_iter().filter(|record| is_live(record)) {
-        ledger::live().between_events(|| ledger::live().meters().adopt(record, outer));
+        let ledger = ledger::live();
+        ledger.between_events(|| ledger.meters().adopt(record, around.outer));
     }
     let again = again.iter().map(|record| record.sequence).collect();
     // The owner of a sum is known only if nothing else could change it.
@@ -106,7 +137,7 @@ pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
         true => Vec::new(),
         false => raised_since(first, last),
     };
-    tree::left_again(scope, again, sums);
+    tree::left_again(around.keeper, again, sums);
 }
 
 /// Returns the live records at the end of a run for which the check is responsible.
