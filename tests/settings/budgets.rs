@@ -140,6 +140,10 @@ fn the_first_line_names_a_limit_that_only_the_first_run_exceeds() {
     let checked = run("budgets::warms_up_expensively");
     let line = format!("{first_use} {limit}\n");
     assert!(checked.child.stderr.contains(&line), "{}", checked.output());
+    let help = "help: only the first run exceeded the limit";
+    assert!(checked.child.stderr.contains(help), "{}", checked.output());
+    let allow = "#[gpu_leak_check(allow(";
+    assert!(!checked.child.stderr.contains(allow), "no entry allows it");
     let checked = run("budgets::fills_a_static_and_exceeds_its_limit_once");
     let static_at = "1 allocation, 4 B on shelf:0, allocated at tests/settings/budgets.rs:";
     let output = checked.output();

@@ -270,8 +270,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             return Some(text);
         }
         FindingKind::OverBudget => {
-            let of_kind = report.findings.iter().filter(|it| it.kind == kind);
-            let budgets = of_kind.filter_map(|it| it.budget.as_ref());
+            let budgets = of_kind(kind, report).filter_map(|it| it.budget.as_ref());
             let raised = Limit::ALL.iter().filter_map(|limit| {
                 let of_limit = budgets.clone().filter(|budget| budget.limit == *limit);
                 let largest = of_limit.map(|budget| budget.reached).max()?;
@@ -280,6 +279,12 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             let raised = raised.collect::<Vec<_>>().join(", ");
             let text = "allocate less, or raise the budget";
             return Some(format!("{text}: #[gpu_leak_check({raised})]"));
+        }
+        FindingKind::FirstUse if of_kind(kind, report).all(|it| it.budget.is_some()) => {
+            "only the first run exceeded the limit, so the cause is probably one-time set-up: this is \
+             reported, but fails the test only with GPU_LEAK_CHECK_FIRST_USE=fail. To silence this, do \
+             that set-up before the first check, in a function with #[gpu_leak_check::warmup], or raise \
+             the limit"
         }
         FindingKind::FirstUse => {
             let entry = function(report, kind).map_or_else(String::new, |function| {
@@ -314,12 +319,11 @@ fn breaks_a_context(report: &Report) -> bool {
 
 /// Returns how to free memory in Python, if a backtrace has Python frames.
 fn python(report: &Report, kind: FindingKind) -> &'static str {
-    let mut found = report.findings.iter().filter(|it| it.kind == kind);
     let is_python = |finding: &Finding| {
         let file = finding.site.user_frame().and_then(|it| it.file.as_deref());
         file.is_some_and(|file| file.ends_with(".py"))
     };
-    if found.any(is_python) {
+    if of_kind(kind, report).any(is_python) {
         ". In Python, drop the last reference to it: look near the reported line for a name, list \
          or closure that keeps it (for a loss that is kept with its graph, store `loss.item()` \
          instead)"
@@ -328,10 +332,15 @@ fn python(report: &Report, kind: FindingKind) -> &'static str {
     }
 }
 
-/// Returns the function that all findings of `kind` have in common.
+fn of_kind(kind: FindingKind, report: &Report) -> impl Iterator<Item = &Finding> + Clone {
+    report.findings.iter().filter(move |it| it.kind == kind)
+}
+
+/// Returns the function that all findings of `kind` have in common, except exceeded limits, which no
+/// entry allows.
 fn function(report: &Report, kind: FindingKind) -> Option<&str> {
-    let of_kind = report.findings.iter().filter(|it| it.kind == kind);
-    Finding::common_functions(&of_kind.collect::<Vec<_>>())
+    let left = of_kind(kind, report).filter(|it| it.budget.is_none());
+    Finding::common_functions(&left.collect::<Vec<_>>())
         .first()
         .copied()
 }
