@@ -132,8 +132,11 @@ pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
             finding.count = finding.count.saturating_add(rest.finding.count);
             finding.bytes = finding.bytes.saturating_add(rest.finding.bytes);
             finding.each = finding.each.filter(|each| rest.finding.each == Some(*each));
+            finding.allocated = finding.allocated.saturating_add(rest.finding.allocated);
+            finding.freed = finding.freed.saturating_add(rest.finding.freed);
             largest.records.extend(&rest.records);
         }
+        largest.charged = vec![finding.bytes];
         if let Some(name) = &line.what.allocator {
             finding.notes.push(format!(
                 "this is everything that {name} holds; the largest part was allocated at the \

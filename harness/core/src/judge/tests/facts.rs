@@ -2,10 +2,12 @@
 //! changes over time.
 
 use super::body::{check, frame, library, rounds};
-use crate::judge::{ContextError, LayerName, LayerUsage, Trend, Untraced, held, needs_another_run};
+use crate::judge::{
+    ContextError, LayerName, LayerUsage, Trend, Untraced, held, judge, needs_another_run,
+};
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Anomaly, Kind, Layer, Place, Record};
-use crate::report::{Code, Owner, Reason};
+use crate::report::{Code, FindingKind, Owner, Reason};
 
 fn untraced(lost: bool) -> Untraced {
     Untraced {
@@ -262,9 +264,17 @@ fn memory_that_rises_with_each_snapshot_has_grown() {
         leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; consequences [{bytes:0,count:1,resource:block}]; each 0; when {first:17,last:17,of:18}; records [16]
         leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; is_consequence true; when {first:18,last:18,of:18}; records [17]
         grew: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; rounds [{bytes:8,count:1},{bytes:16,count:2},{bytes:24,count:3},{bytes:32,count:4},{bytes:40,count:5}]; records [0, 1, 2, 3, 4]
-        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; notes [this is everything that c10 holds; the largest part was allocated at the location shown]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
+        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 9; bytes 56; each 8; notes [this is everything that c10 holds; most of it was allocated at the location shown]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
     ",
     );
+    // The tolerance is compared with everything that is held.
+    for (tolerance, is_failure) in [(127, true), (128, false)] {
+        last.input.facts.tolerance = tolerance;
+        let findings = judge(&last.input).findings;
+        let grew = findings.iter().any(|it| it.kind == FindingKind::Grew);
+        assert_eq!(grew, is_failure, "{findings:?}");
+    }
+    last.input.facts.tolerance = 0;
     // One snapshot without growth ends the trend.
     trend.add(&held(&at(5).input));
     last.input.trend = Some(trend);
@@ -298,9 +308,9 @@ fn a_recorded_check_has_the_same_result() {
         .errors
         .insert(700, "CUDA_ERROR_OF_A_TEST".to_owned());
     let recorded = serde_json::to_string(&check.input).expect("data");
-    let before = format!("{:?}", crate::judge::judge(&check.input));
+    let before = format!("{:?}", judge(&check.input));
     let again = serde_json::from_str(&recorded).expect("the same data");
-    assert_eq!(format!("{:?}", crate::judge::judge(&again)), before);
+    assert_eq!(format!("{:?}", judge(&again)), before);
 }
 
 #[test]
@@ -373,7 +383,7 @@ fn any_numbers_in_a_recording_are_judged() {
             lost: 0,
         }];
     }
-    let result = crate::judge::judge(&check.input);
+    let result = judge(&check.input);
     assert!(result.status.is_failure());
     assert_eq!(peaks(&check.input).len(), 1);
     assert_eq!(graph_memory(&check.input).len(), 1);
