@@ -1,12 +1,15 @@
 //! Allocators with a probe for the sum. They report some of their blocks, or none.
 
+use std::panic::catch_unwind;
+
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{
     Check, Place, gpu_leak_check, hand_over, max_memory_allocated, memory_allocated,
 };
 
 use super::allocators::{
-    Block, PARTLY, SILENT, TWINS, borrow_reported, lose_reported, take_rounded,
+    Block, PARTLY, SILENT, TWINS, borrow_reported, give_back, lose_reported, report_at,
+    take_rounded,
 };
 use super::{GIB, assert_leaked, assert_verdict, bytes, report, run, run_suite};
 
@@ -215,4 +218,30 @@ fn no_peak_is_lower_than_what_a_probe_reads() {
         Some((row.baseline, row.after, peak))
     });
     assert_eq!(peaks.collect::<Vec<_>>(), [(0, 1024, 1024)]);
+}
+
+/// An allocator may report any size, for example of a range of addresses that it has only reserved.
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_blocks_of_any_size_and_frees_them_late() {
+    let (place, addresses) = (Place::named("reporting:0"), [0x1000, 0x2000]);
+    let leaked = catch_unwind(|| {
+        Check::new("leaks").run_once(|| {
+            for address in addresses {
+                report_at(place, address, u64::MAX);
+            }
+            assert_eq!(memory_allocated(place), u64::MAX);
+        });
+    });
+    assert!(leaked.is_err());
+    addresses.into_iter().for_each(give_back);
+}
+
+#[test]
+fn sums_of_any_sizes_do_not_overflow() {
+    let checked = run("sums::leaks_blocks_of_any_size_and_frees_them_late");
+    let output = checked.output();
+    assert!(checked.child.status.success(), "{output}");
+    let late: Vec<_> = checked.late.iter().map(|it| it.bytes).collect();
+    assert_eq!(late, [u64::MAX], "{output}");
 }

@@ -6,6 +6,7 @@ use crate::ledger::{self, Layer, Place, Record, ScopeId};
 use crate::probe;
 use crate::report::check_report::Finding;
 use crate::report::{Style, text};
+use crate::units::total;
 
 /// Whether this machine has a GPU that the CUDA driver can use.
 ///
@@ -34,8 +35,8 @@ pub fn gpu_available() -> bool {
 /// ```
 #[must_use]
 pub fn memory_allocated(place: Place) -> u64 {
-    let inside: u64 = probes_at(place).map(|probe| probe.allocated(place)).sum();
-    inside + beside_probes(place)
+    let inside = probes_at(place).map(|probe| probe.allocated(place));
+    total(inside.chain([beside_probes(place)]))
 }
 
 /// Returns the bytes that are reserved at `place`, whether they are handed out or cached.
@@ -49,15 +50,13 @@ pub fn memory_allocated(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn memory_reserved(place: Place) -> u64 {
-    let inside: u64 = probes_at(place).map(|probe| probe.reserved(place)).sum();
+    let inside = probes_at(place).map(|probe| probe.reserved(place));
     let layers = current_usage().layers;
     let pools = layers
         .iter()
         .filter(|layer| layer.place == place && matches!(layer.name, LayerName::Pool(_)));
-    let cached: u64 = pools
-        .filter_map(|pool| pool.reserved?.checked_sub(pool.allocated))
-        .sum();
-    inside + beside_probes(place) + cached
+    let cached = pools.filter_map(|pool| pool.reserved?.checked_sub(pool.allocated));
+    total(inside.chain(cached).chain([beside_probes(place)]))
 }
 
 /// Returns the peak of the bytes allocated at `place` since the current run of the check began. If
@@ -80,10 +79,8 @@ pub fn max_memory_allocated(place: Place) -> u64 {
     let at_place = || layers.iter().filter(|layer| layer.place == place);
     let is_probed = |name: &LayerName| matches!(name, LayerName::Probe(_));
     let has_probe = at_place().any(|layer| is_probed(&layer.name));
-    at_place()
-        .filter(|layer| is_probed(&layer.name) == has_probe)
-        .filter_map(|layer| layer.peak)
-        .sum()
+    let counted = at_place().filter(|layer| is_probed(&layer.name) == has_probe);
+    total(counted.filter_map(|layer| layer.peak))
 }
 
 /// Returns the usage of each device in the form of a report's table, or a sentence if nothing is
@@ -140,7 +137,7 @@ fn beside_probes(place: Place) -> u64 {
     let records = live(|Record { made, .. }| {
         made.place == place && !made.kind.is_handle() && !probed.contains(&made.layer)
     });
-    records.iter().map(|record| record.made.bytes).sum()
+    total(records.iter().map(|record| record.made.bytes))
 }
 
 /// Returns an input with which the current state can be judged.

@@ -14,6 +14,7 @@ use super::exclusion::CONTEXT_EXCLUSION;
 use crate::judge::{ContextLimits, DeviceUsage};
 use crate::ledger::{self, Kind, Layer, Place};
 use crate::recursion_guard::quiet;
+use crate::units::total;
 
 /// Whether devices are read. Only a benchmark switches this off.
 static READ: AtomicBool = AtomicBool::new(true);
@@ -87,7 +88,7 @@ fn elsewhere(place: Place) -> u64 {
         let made = &record.made;
         made.layer == Layer::DRIVER && made.place == place && KINDS.contains(&made.kind)
     });
-    there.iter().map(|record| record.made.bytes).sum()
+    total(there.iter().map(|record| record.made.bytes))
 }
 
 /// Returns the largest number of threads that a device can run at the same time; 0 if unknown.

@@ -14,6 +14,7 @@ use crate::report::Sink;
 use crate::report::check_report::{FindingKind, Report};
 use crate::report::run_file::{Late, Record};
 use crate::sync::{Mutex, locked};
+use crate::units::total;
 
 /// A check that has found leaks.
 struct Leaked {
@@ -79,7 +80,7 @@ fn late(leaked: &Leaked, frees: &FxHashMap<u64, LoggedFree>) -> Option<Late> {
         file: leaked.file.clone(),
         line: leaked.line,
         count: frees.len() as u64,
-        bytes: frees.iter().map(|it| it.record.made.bytes).sum(),
+        bytes: total(frees.iter().map(|it| it.record.made.bytes)),
         late_ms: u64::try_from(late).unwrap_or(u64::MAX),
     })
 }
