@@ -135,7 +135,8 @@ impl Run {
         for scope in earlier {
             tree::hand_on(*scope, open.scope());
         }
-        let lineage = Lineage::of(open.scope());
+        let metered = budget.metered();
+        let metered = metered.map(|layer| (layer, Lineage::of(open.scope())));
         if confirms {
             // If an address is freed twice, the first free is needed to explain the second one.
             ledger.free_log.begin(&[open.scope()], Instant::now);
@@ -145,7 +146,7 @@ impl Run {
             if let Some(outer) = outer.filter(|_| !confirms) {
                 ledger.meters().nest(open.scope(), outer);
             }
-            if let Some(layer) = budget.metered() {
+            if let Some((layer, lineage)) = metered {
                 ledger.meters().begin(open.scope(), layer);
                 // Threads that earlier runs have started work for this run from now on.
                 for scope in lineage.scopes() {
