@@ -51,7 +51,23 @@ fn a_check_that_empties_a_cache_leaves_the_peak_of_its_reserve_to_the_test() {
     }
 }
 
-/// Allocates memory from the pool and frees it. The pool then releases the memory.
+#[gpu_leak_check(layer = "allocator:cache", max_reserved = 200)]
+#[ignore = "run in a process of its own"]
+#[test]
+fn reserves_within_its_limit() {
+    drop(Block::new(1));
+    CACHE.borrow(130);
+}
+
+/// After the body, the cache is empty, and its allocator has no usage.
+#[test]
+fn a_limit_of_a_reserve_that_was_released_has_an_effect() {
+    let checked = run("budgets::reserves_within_its_limit");
+    checked.assert_clean();
+    assert_eq!(checked.report().notes, [""; 0], "{}", checked.output());
+}
+
+/// Allocates and frees memory of a pool, which releases it.
 fn borrow_of_the_pool(bytes: usize) {
     context();
     free_to_the_pool(take_of_the_pool(bytes));

@@ -18,7 +18,7 @@ use crate::judge::{
     is_more_reserved, timeline,
 };
 use crate::ledger::{self, GraphUsage, Mark, MeterReading, ScopeId, Snapshot, StackId, Watch};
-use crate::report::check_report::PrimaryKept;
+use crate::report::check_report::{Limit, PrimaryKept};
 use crate::report::symbols;
 use crate::{call_site, capture};
 
@@ -99,7 +99,7 @@ struct BodyEnd {
     at: u64,
     reserved: Usage,
     over_budget: Vec<crate::judge::UsageOverBudget>,
-    has_metered: bool,
+    bound: Vec<Limit>,
 }
 
 impl Run {
@@ -224,12 +224,12 @@ impl Run {
         let ledger = ledger::live();
         ledger.between_events(|| {
             let metered = ledger.meters().end(self.scope());
+            let before = &self.baseline.usage;
+            let (over_budget, bound) = self.budget.exceeded(metered, before, &reserved);
             BodyEnd {
                 at: ledger.now(),
-                has_metered: metered.iter().any(|reading| reading.made != 0),
-                over_budget: self
-                    .budget
-                    .exceeded(metered, &self.baseline.usage, &reserved),
+                over_budget,
+                bound,
                 reserved,
             }
         })
@@ -276,7 +276,7 @@ impl Run {
             baseline: self.baseline.usage.clone(),
             end: usage,
             over_budget: body.over_budget.clone(),
-            has_metered: body.has_metered,
+            bound: body.bound.clone(),
             probed: readings::probed(),
             failed_inside: lineage.failed_sums(end.failure),
             others,

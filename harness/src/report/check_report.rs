@@ -51,7 +51,7 @@ pub struct Report {
     pub devices: Vec<DeviceTable>,
     /// Notes, which do not fail a test. Each note is one sentence.
     pub notes: Vec<String>,
-    /// The note about a budget for a layer in which nothing was allocated.
+    /// The note about budgets that have no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unbound: Option<String>,
     /// The configuration file whose settings apply. None if no such file was found.

@@ -153,13 +153,13 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
         LayerName::Probe(_) => usage.reported.is_some(),
         LayerName::Layer(_) | LayerName::Pool(_) => true,
     };
-    // The usage of an allocator that ended with its device is not read.
-    let has_metered = input.runs.iter().any(|run| run.has_metered);
-    let has_allocations = has_metered || of_layer.iter().any(is_reported);
-    let is_known = has_allocations || !of_layer.is_empty();
-    let is_bound = |limit| match limit {
-        Limit::MaxReserved => is_known,
-        _ => has_allocations,
+    // The usage of an allocator that ended with its device, or whose cache is empty, is not read.
+    let is_bound = |limit| {
+        let is_read = match limit {
+            Limit::MaxReserved => !of_layer.is_empty(),
+            _ => of_layer.iter().any(is_reported),
+        };
+        is_read || input.runs.iter().any(|run| run.bound.contains(&limit))
     };
     let unbound = limits.set().map(|(limit, _)| limit);
     let unbound: Vec<_> = unbound.filter(|limit| !is_bound(*limit)).collect();
@@ -169,7 +169,7 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let names: Vec<_> = unbound.iter().map(|limit| limit.name()).collect();
     let have = if names.len() == 1 { "has" } else { "have" };
     let names = names.join(" and ");
-    if is_known {
+    if !of_layer.is_empty() {
         return Some(format!(
             "{names} {have} no effect, because only a probe reads {layer}, and its allocations are \
              not reported"

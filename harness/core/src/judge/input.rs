@@ -18,7 +18,7 @@ use crate::ledger::event::{CuResult, Key, ThreadNumber};
 use crate::ledger::{
     Amount, Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, StackId,
 };
-use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
+use crate::report::{AllowedBy, Limit, PrimaryKept, Reason, TimelineRun};
 use crate::units::total;
 
 /// One check, from its first baseline to the end of its last run.
@@ -117,10 +117,10 @@ pub struct RunInput {
     pub allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
     pub over_budget: Vec<UsageOverBudget>,
-    /// Whether the run allocated anything in the layer of its budgets. Known only if a budget
-    /// limits allocations.
+    /// The limits that could apply, because the run allocated something in their layer, or a reserve
+    /// of that layer was read.
     #[serde(default)]
-    pub has_metered: bool,
+    pub bound: Vec<Limit>,
     /// The ranges that probed allocators held before the body ran.
     pub segments_before: SegmentMap,
     /// The ranges that probed allocators hold at the end.

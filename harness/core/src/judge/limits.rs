@@ -1,6 +1,7 @@
 //! The limits of a test, and which of them a run exceeded.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -61,25 +62,27 @@ impl Limits {
         is_metered.then_some(self.layer)
     }
 
-    /// Returns every limit that a run exceeded. `readings` are the meter readings of the run's
-    /// scope, `before` is the usage before the run, and `highest` contains the highest reserves
-    /// during the run.
+    /// Returns every limit that a run exceeded, and every kind of limit that could apply to it.
+    /// `readings` are those of the run's scope, `before` is the usage before the run, and `highest`
+    /// contains the highest reserves.
     pub fn exceeded(
         &self,
         readings: Vec<MeterReading>,
         before: &Usage,
         highest: &Usage,
-    ) -> Vec<UsageOverBudget> {
+    ) -> (Vec<UsageOverBudget>, Vec<Limit>) {
         let on_devices = readings.into_iter().filter(|it| it.place != Place::HOST);
         let metered = on_devices.flat_map(|reading| self.metered_figures(reading));
         let reserves = highest.layers.iter();
         let reserves = reserves.filter_map(|usage| self.reserve_figure(usage, before));
+        let mut bound = BTreeSet::new();
         let over = metered.chain(reserves).filter_map(|figure| {
+            bound.insert(figure.limit);
             let is_exceeded = |it: &(Limit, u64)| it.0 == figure.limit && figure.reached > it.1;
             let (_, allowed) = self.set().find(is_exceeded)?;
             Some(UsageOverBudget { allowed, ..figure })
         });
-        over.collect()
+        (over.collect(), bound.into_iter().collect())
     }
 
     /// Returns a figure to which `limit` applies if the limit is set.
@@ -165,7 +168,7 @@ mod tests {
     }
 
     fn exceeded(limits: Limits, readings: Vec<MeterReading>) -> Vec<(Limit, u64)> {
-        let over = limits.exceeded(readings, &Usage::default(), &Usage::default());
+        let (over, _) = limits.exceeded(readings, &Usage::default(), &Usage::default());
         over.iter().map(|over| (over.limit, over.reached)).collect()
     }
 
@@ -236,7 +239,7 @@ mod tests {
             max_allocation_count: Some(1),
             ..Limits::default()
         };
-        let over = limits.exceeded(vec![reading], &Usage::default(), &Usage::default());
+        let (over, _) = limits.exceeded(vec![reading], &Usage::default(), &Usage::default());
         let exceeded = over.iter().map(|over| {
             let lines: Vec<_> = over.sites.iter().map(|site| site.stack.0).collect();
             (over.limit, lines, over.peak_at, over.in_turn.len())
@@ -277,8 +280,11 @@ mod tests {
             max_reserved: Some(32),
             ..Limits::default()
         };
-        assert_eq!(limits.exceeded(Vec::new(), &reserve(8), &reserve(40)), []);
-        let over = limits.exceeded(Vec::new(), &reserve(8), &reserve(41));
+        let with =
+            |limits: Limits, before| limits.exceeded(Vec::new(), &reserve(before), &reserve(41));
+        let bound = vec![Limit::MaxReserved];
+        assert_eq!(with(limits, 9), (Vec::new(), bound));
+        let (over, _) = with(limits, 8);
         assert_eq!(
             (over[0].reached, over[0].pool),
             (33, Some(PoolName::Default))
@@ -287,11 +293,12 @@ mod tests {
             layer: Layer::allocator("tensor"),
             ..limits
         };
-        assert_eq!(other.exceeded(Vec::new(), &reserve(8), &reserve(41)), []);
+        assert_eq!(with(other, 8), (Vec::new(), Vec::new()));
         let of_cache = |layer| {
             let mut usage = reserve(41);
             usage.layers[0].name = LayerName::Probe(layer);
-            other.exceeded(Vec::new(), &Usage::default(), &usage).len()
+            let (over, _) = other.exceeded(Vec::new(), &Usage::default(), &usage);
+            over.len()
         };
         let layers = [other.layer, Layer::allocator("another")];
         assert_eq!(layers.map(of_cache), [1, 0]);

@@ -160,7 +160,7 @@ fn a_limit_of_a_layer_that_nobody_reported_is_noted() {
     );
     // The usage of an allocator that ended with its device is not read.
     let mut ended = check.clone();
-    ended.input.runs[0].has_metered = true;
+    ended.input.runs[0].bound = vec![Limit::MaxAllocated, Limit::MaxAllocationCount];
     ended.reports("clean");
     check.input.runs[0].end.layers.clear();
     check.reports("clean");

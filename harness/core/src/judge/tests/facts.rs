@@ -341,7 +341,7 @@ fn any_numbers_in_a_recording_are_judged() {
                 freed: most,
             };
             reading.lifetimes = vec![life; 2];
-            run.input.over_budget = crate::judge::Limits {
+            (run.input.over_budget, run.input.bound) = crate::judge::Limits {
                 max_allocated: Some(1),
                 max_allocation_count: Some(1),
                 ..crate::judge::Limits::default()
