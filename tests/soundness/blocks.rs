@@ -267,9 +267,26 @@ fn fails_by_a_block_in_allowed_code() {
     allow("the table is shared", fail_by_a_block);
 }
 
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn fails_by_a_block_on_a_thread() {
+    let busy = thread::spawn(fail_by_a_block);
+    busy.join().expect("no panic on the thread");
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn returns_that_a_block_failed() -> Result<(), &'static str> {
+    catch_unwind(fail_by_a_block).map_err(|_| "the block failed")
+}
+
 #[test]
 fn a_test_has_failed_by_a_check_inside_no_matter_what_lies_between_them() {
     for test in [
+        "fails_by_a_block_on_a_thread",
+        "returns_that_a_block_failed",
         "fails_by_a_block_in_a_block",
         "fails_by_a_block_in_a_scope",
         "fails_by_a_block_in_allowed_code",

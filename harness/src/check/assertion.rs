@@ -62,6 +62,9 @@ pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Option<FailureId> {
 /// If an assertion ended the body of these scopes, makes it the verdict of `report`. If the report
 /// has a failing finding of its own, that finding remains the status.
 ///
+/// If the body failed in another way, the last assertion that failed inside it is probably the
+/// cause: whoever joins a thread, for example, panics with a message of its own.
+///
 /// The panic of an assertion may end several checks, one around the other. So the assertion is kept
 /// until a check ends otherwise, or until the outermost one ends.
 pub(crate) fn take_over(
@@ -70,14 +73,18 @@ pub(crate) fn take_over(
     should_panic: Option<ShouldPanic>,
     report: &mut Report,
 ) {
-    let id = match end {
-        End::Panicked(payload) if !end.as_expected(should_panic) => of_panic(&**payload),
+    let has_failed = !end.as_expected(should_panic);
+    let by_panic = match end {
+        End::Panicked(payload) if has_failed => of_panic(&**payload),
         _ => None,
     };
     let is_outermost = current().is_none();
     let mut failed = locked(&FAILED);
-    let of_id = failed.iter().find(|it| Some(it.id) == id);
-    let assertion = of_id.map(|it| (it.report.clone(), it.is_filed));
+    let inside = |it: &&Failed| tree::is_inside(it.scope, scopes);
+    let last = || failed.iter().rev().find(inside).map(|it| it.id);
+    let id = by_panic.or_else(|| has_failed.then(last)?);
+    let assertion = failed.iter().find(|it| Some(it.id) == id);
+    let assertion = assertion.map(|it| (it.report.clone(), it.is_filed));
     failed.retain_mut(|it| {
         let goes_on = Some(it.id) == id && !is_outermost;
         // The report of this check will be in the run file.
