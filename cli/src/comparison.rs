@@ -38,13 +38,16 @@ pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     let mut changes = Vec::new();
     for (identity, group) in &after {
         let was = before.get(identity);
-        let does_fail = group.finding.kind.is_failure();
+        let does_fail = fails_a_test(group);
         let (status, change) = match was {
             None => (DiffStatus::New, String::new()),
-            Some(was) if does_fail && !was.finding.kind.is_failure() => (
-                DiffStatus::New,
-                format!(" (was {})", was.finding.kind.name()),
-            ),
+            Some(was) if does_fail && !fails_a_test(was) => {
+                let before = match was.finding.kind {
+                    kind if kind.is_failure() => "not confirmed",
+                    kind => kind.name(),
+                };
+                (DiffStatus::New, format!(" (was {before})"))
+            }
             // A decrease in one test must not hide an increase in another. Resources that fail no
             // test may be left by whichever test runs first, so only their sum counts.
             Some(was) => growth(match does_fail {
@@ -71,6 +74,11 @@ pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     }
     changes.sort_by_key(|(status, _)| *status);
     changes
+}
+
+/// Whether the finding makes any of its tests fail, unless the policy of the run says otherwise.
+fn fails_a_test(group: &Group<'_>) -> bool {
+    group.members.iter().any(|finding| finding.is_failure())
 }
 
 fn amount(finding: &Finding) -> Amount {
@@ -109,7 +117,7 @@ fn by_test(run: &Run) -> BTreeMap<Identity, BTreeMap<TestKey<'_>, Amount>> {
         for finding in &report.findings {
             let of_finding = tests.entry(identity(finding)).or_default();
             let of_test = of_finding.entry(test_key(process, report)).or_default();
-            if finding.kind.is_failure() {
+            if finding.is_failure() {
                 *of_test = of_test.plus(amount(finding));
             }
         }
@@ -134,7 +142,9 @@ fn line(group: &Group<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
+    use gpu_leak_check::report::check_report::{
+        CheckStatus, Confirmation, Finding, FindingKind, Report,
+    };
 
     use super::{DiffStatus, compare};
     use crate::render::sample::{self, MIB};
@@ -167,6 +177,16 @@ mod tests {
         assert_eq!(changes[0].0, DiffStatus::New);
         assert!(changes[0].1.ends_with("(was first-use)"), "{changes:?}");
         assert_eq!(compare(&leaked, &first_use)[0].0, DiffStatus::Known);
+        // The body could not run twice.
+        let unconfirmed = Finding {
+            confirmed: Some(Confirmation::NotRepeatable),
+            ..sample::finding(FindingKind::Leaked, "f", 1, MIB)
+        };
+        let unconfirmed = sample::run(vec![sample::with("a", &[unconfirmed])]);
+        let changes = compare(&unconfirmed, &leaked);
+        assert_eq!(changes[0].0, DiffStatus::New, "{changes:?}");
+        assert!(changes[0].1.ends_with("(was not confirmed)"), "{changes:?}");
+        assert_eq!(compare(&leaked, &unconfirmed)[0].0, DiffStatus::Known);
     }
 
     /// Many packages have a test such as `tests::works`.
