@@ -3,7 +3,7 @@
 use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_check::{Place, gpu_leak_check};
 
-use super::allocators::{give_back, report_at};
+use super::allocators::{give_back, lose_reported, report_at};
 use super::{GIB, assert_leaked, assert_verdict, run};
 
 fn device(number: u32) -> Place {
@@ -45,4 +45,20 @@ fn memory_live_at_one_address_on_two_devices_is_a_leak_of_both() {
     let test = "keeps_two_devices_at_an_address";
     let checked = run(&format!("addresses::{test}"));
     assert_leaked(&checked, test, GIB + 64);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_in_one_allocator_and_frees_what_another_one_never_had() {
+    lose_reported(64);
+    give_back(0x10);
+}
+
+/// The addresses of different allocators have nothing to do with each other.
+#[test]
+fn a_free_of_an_unknown_address_does_not_concern_the_leaks_of_another_allocator() {
+    let test = "leaks_in_one_allocator_and_frees_what_another_one_never_had";
+    let checked = run(&format!("addresses::{test}"));
+    assert_leaked(&checked, test, 64);
 }

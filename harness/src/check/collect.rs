@@ -228,8 +228,9 @@ pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInsi
             let record = live.get(before.checked_sub(1)?)?;
             // If a record was created at this address after the free, it is a different resource.
             let was_there = record.contains(key) && record.sequence < began;
+            let record = was_there.then_some(record)?;
             let offset = key.value() - record.made.key.value();
-            (was_there && offset != 0).then_some(FreedInside {
+            (offset != 0).then_some(FreedInside {
                 record: record.sequence,
                 offset,
                 stack: by.stack,
