@@ -75,7 +75,8 @@ pub(crate) fn is_undecided(input: &CheckInput) -> bool {
         return false;
     };
     let is_new = |over: &UsageOverBudget| !first.over_budget.iter().any(|it| it.is_like(over));
-    second.over_budget.iter().any(is_new)
+    let mut judged = second.over_budget.iter();
+    judged.any(|over| is_new(over) && !is_shared(over, input))
 }
 
 /// Returns the finding for one limit, from the usage of each run that exceeded it.

@@ -16,17 +16,22 @@ use crate::units::exact_size;
 /// Returns the findings about sums that rose in runs in which nothing else in the process could
 /// have changed them.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
+    judged(input)
+        .filter_map(|rise| finding(&rise, input))
+        .collect()
+}
+
+/// Returns how much each sum rose in the runs in which nothing else could have changed it.
+fn judged(input: &CheckInput) -> impl Iterator<Item = Rise> {
     let runs = input.judged_runs();
-    let rises = rises(input).into_iter();
-    let judged = rises.map(|mut rise| {
+    rises(input).into_iter().map(move |mut rise| {
         for (bytes, run) in rise.bytes.iter_mut().zip(runs) {
             if run.others.may_have_moved_sums() {
                 *bytes = 0;
             }
         }
         rise
-    });
-    judged.filter_map(|rise| finding(&rise, input)).collect()
+    })
 }
 
 /// Returns a sentence for each sum that rose beyond the tolerance while other code in the process
@@ -57,7 +62,7 @@ pub(crate) fn shared(input: &CheckInput) -> Vec<String> {
 
 /// Whether only the second of two runs shows a rise, so that a third run must decide.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
-    rises(input).iter().any(Rise::is_undecided)
+    judged(input).any(|rise| rise.is_undecided())
 }
 
 fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {

@@ -122,6 +122,19 @@ fn a_reserve_above_its_limit_that_others_could_move_is_only_noted() {
 }
 
 #[test]
+fn a_reserve_that_others_could_move_needs_no_third_run() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 8));
+    check.run(|run| {
+        run.take(10, 8);
+        exceed(run, Limit::MaxReserved, 180);
+    });
+    assert!(needs_another_run(&check.input));
+    check.input.runs[1].others.anything = true;
+    assert!(!needs_another_run(&check.input));
+}
+
+#[test]
 fn a_limit_of_a_layer_that_nobody_reported_is_noted() {
     let mut check = check();
     let cache = Layer::allocator("budgets-cache");

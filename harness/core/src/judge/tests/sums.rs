@@ -55,6 +55,14 @@ fn a_sum_that_rises_only_in_the_second_run_needs_a_third() {
         hands_out(run, &cache(), 0, 600);
     });
     assert!(needs_another_run(&check.input));
+    // No run can decide about a sum that something else may have raised.
+    check.input.runs[1].others.anything = true;
+    assert!(!needs_another_run(&check.input));
+    let before = &mut check.input.runs[0];
+    before.end.layers = vec![usage(cache(), 600, 0)];
+    before.others.anything = true;
+    check.input.runs[1].others.anything = false;
+    assert!(needs_another_run(&check.input), "it may rise again");
 }
 
 #[test]
