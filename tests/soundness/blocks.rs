@@ -6,6 +6,7 @@ use std::future::{Future, pending};
 use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
@@ -15,7 +16,7 @@ use gpu_leak_check::report::headline;
 use gpu_leak_check::{Check, Scope, allow, assert_no_growth, gpu_leak_check, hand_over};
 use gpu_leak_tests::checked;
 
-use super::allocators::{Block, POOL, take};
+use super::allocators::{Block, POOL, give_back, take};
 use super::{KIB, MIB, assert_leaked, assert_verdict, bytes, of, report, run};
 
 #[gpu_leak_check]
@@ -92,6 +93,49 @@ fn drops_the_report_of_a_scope() {
 fn leaks_that_a_scope_reports_count_for_the_test_unless_they_failed_it() {
     let checked = run("blocks::drops_the_report_of_a_scope");
     assert_leaked(&checked, "drops_the_report_of_a_scope", MIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn frees_what_a_scope_left() {
+    let epoch = Scope::open("epoch");
+    let block = epoch.in_scope(|| Block::new(64));
+    assert_eq!(epoch.finish().findings.len(), 1);
+    drop(block);
+}
+
+/// The report of a scope is no verdict.
+#[test]
+fn memory_that_is_freed_after_its_scope_is_not_late() {
+    let checked = run("blocks::frees_what_a_scope_left");
+    checked.assert_clean();
+    assert_eq!(checked.late, [], "{}", checked.output());
+}
+
+static LEFT: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+#[gpu_leak_check]
+#[ignore = "needs one that frees what it leaves"]
+#[test]
+fn leaves_memory_in_a_tolerant_block() {
+    let step = Check::new("step").tolerance(100);
+    step.run(|| LEFT.lock().expect("no panic").push(take(64)));
+}
+
+#[ignore = "run in a process of its own"]
+#[test]
+fn frees_late_what_a_block_left() {
+    assert!(catch_unwind(leaves_memory_in_a_tolerant_block).is_err());
+    let left = std::mem::take(&mut *LEFT.lock().expect("no panic"));
+    left.into_iter().for_each(give_back);
+}
+
+#[test]
+fn memory_of_a_block_that_is_freed_after_the_verdict_of_its_test_is_late() {
+    let checked = run("blocks::frees_late_what_a_block_left");
+    let late = checked.late.iter().map(|it| (it.count, it.bytes));
+    assert_eq!(late.collect::<Vec<_>>(), [(2, 128)], "{}", checked.output());
 }
 
 #[gpu_leak_check]

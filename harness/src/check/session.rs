@@ -13,7 +13,7 @@ use super::process::late;
 use super::process::prepare::{self, listen, record_from_here};
 use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
-use super::scopes::tree;
+use super::scopes::tree::{self, Lineage};
 use super::settle_with::settle_after;
 use super::turn::concurrency::Runner;
 use super::turn::gate::Turn;
@@ -389,9 +389,12 @@ impl Session {
     /// Searches for the holders of the leaks, and begins to watch for late frees.
     fn pass_on(&self, result: &CheckResult, report: &mut Report) {
         if report.status == CheckStatus::Found(FindingKind::Leaked)
-            && !self.input.facts.whole_program
+            && self.is_filed
+            && let Some(last) = self.scopes.last()
         {
-            late::watch_for_frees(report, &self.scopes, result);
+            // The leaks may have been created in scopes inside the check.
+            let scopes: Vec<_> = Lineage::of(*last).scopes().collect();
+            late::watch_for_frees(report, &scopes, result);
         } else if self.scopes.len() > 1 {
             // A confirming run had begun to watch for frees.
             ledger::live().free_log.end(&self.scopes);
