@@ -55,8 +55,12 @@ impl View<'_> {
                 count: group.left[0].count - first.count,
                 bytes: group.left[0].bytes - first.bytes,
             };
-            let only_replaces = second.count <= replaced.count && second.bytes <= replaced.bytes;
-            first.is_zero() && !second.is_zero() && !only_replaces
+            // The third run must also decide about what the second run left in addition.
+            let new = Amount {
+                count: second.count.saturating_sub(first.count),
+                bytes: second.bytes.saturating_sub(first.bytes),
+            };
+            new.count > replaced.count || new.bytes > replaced.bytes
         });
         of_group || is_new(&self.reserve) || self.judged_sums().any(|(_, rises)| is_new(rises))
     }
