@@ -80,7 +80,7 @@ fn a_suite_with_every_way_to_be_blind_fails_under_strict_and_names_each() {
     let beginnings = [
         "aborted: planted::ends_the_process",
         "unchecked: planted::allocates_beside_a_check of ",
-        "unmatched: planted::has_a_budget_for_a_layer_that_nobody_reported: max_allocated has no \
+        "unmatched: planted::has_a_budget_for_a_layer_that_nobody_reported: max_allocated had no \
          effect, because nothing was allocated in the layer allocator:misspelt",
         "unmeasured: planted::frees_one_of_two_at_the_same_address: ",
     ];

@@ -4,9 +4,9 @@
 //! session leaves. If the body runs again, only two things are leaks: blocks that were left at one
 //! call site in two runs, one of them the last; and blocks that each of three runs left in one
 //! place of one allocator. A tolerance applies to each run separately. With rounds, only an
-//! increase in every round is a finding, and a tolerance applies to the sum of the increases. A sum that something else may have changed has no owner,
-//! and a check of it is never clean. Of the runs of a nested check, the sessions around it count
-//! only the first.
+//! increase in every round is a finding, and a tolerance applies to the sum of the increases. A sum
+//! that something else may have changed has no owner, and a check that covers such a sum is never
+//! clean. The sessions around a nested check count only its first run.
 
 mod comparison;
 mod further_runs;

@@ -67,7 +67,7 @@ fn a_limit_of_a_reserve_that_was_released_has_an_effect() {
     assert_eq!(checked.report().notes, [""; 0], "{}", checked.output());
 }
 
-/// Allocates and frees memory of a pool, which releases it.
+/// Allocates memory from the pool and frees it. The pool then releases the memory.
 fn borrow_of_the_pool(bytes: usize) {
     context();
     free_to_the_pool(take_of_the_pool(bytes));

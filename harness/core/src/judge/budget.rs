@@ -168,12 +168,11 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
         return None;
     }
     let names: Vec<_> = unbound.iter().map(|limit| limit.name()).collect();
-    let have = if names.len() == 1 { "has" } else { "have" };
     let names = names.join(" and ");
     if !of_layer.is_empty() {
         return Some(format!(
-            "{names} {have} no effect, because only a probe reads {layer}, and its allocations are \
-             not reported"
+            "{names} had no effect, because only a probe reads {layer}, and its allocations are not \
+             reported"
         ));
     }
     let all = input.runs.iter().flat_map(|run| &run.end.layers);
@@ -181,8 +180,8 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let others: Vec<String> = others.into_iter().collect();
     (!others.is_empty()).then(|| {
         format!(
-            "{names} {have} no effect, because nothing was allocated in the layer {layer}; the \
-             layers that were seen are {}",
+            "{names} had no effect, because nothing was allocated in the layer {layer}; the layers \
+             that were seen are {}",
             others.join(", ")
         )
     })

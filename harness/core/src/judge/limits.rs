@@ -63,8 +63,8 @@ impl Limits {
     }
 
     /// Returns every limit that a run exceeded, and every kind of limit that could apply to it.
-    /// `readings` are those of the run's scope, `before` is the usage before the run, and `highest`
-    /// contains the highest reserves.
+    /// `readings` are the meter readings of the run's scope, `before` is the usage before the run,
+    /// and `highest` contains the highest reserves during the run.
     pub fn exceeded(
         &self,
         readings: Vec<MeterReading>,

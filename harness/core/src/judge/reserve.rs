@@ -79,9 +79,9 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     Some(found)
 }
 
-/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the runs for
-/// which `is_selected` returns `true`. The tolerance applies to each run or, with rounds, to the sum
-/// of all rounds.
+/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the runs
+/// for which `is_selected` returns `true`. The tolerance applies to each run or, with rounds, to
+/// the sum of all rounds.
 fn rises(input: &CheckInput, is_selected: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
     let runs = input.judged_runs().iter().filter(|run| is_selected(run));
     let mut rises = Rise::all(runs, |run, usage| match is_kept_by_broken(usage, run) {

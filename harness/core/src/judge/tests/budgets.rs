@@ -148,8 +148,8 @@ fn a_limit_of_a_layer_that_nobody_reported_is_noted() {
     check.reports(
         "
         clean
-        note: max_allocated and max_allocation_count have no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
-        unbound: max_allocated and max_allocation_count have no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
+        note: max_allocated and max_allocation_count had no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
+        unbound: max_allocated and max_allocation_count had no effect, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
     ",
     );
     let mut bound = check.clone();
@@ -167,8 +167,8 @@ fn a_limit_of_a_layer_that_nobody_reported_is_noted() {
     probed.reports(
         "
         clean
-        note: max_allocated and max_allocation_count have no effect, because only a probe reads allocator:budgets-cache, and its allocations are not reported
-        unbound: max_allocated and max_allocation_count have no effect, because only a probe reads allocator:budgets-cache, and its allocations are not reported
+        note: max_allocated and max_allocation_count had no effect, because only a probe reads allocator:budgets-cache, and its allocations are not reported
+        unbound: max_allocated and max_allocation_count had no effect, because only a probe reads allocator:budgets-cache, and its allocations are not reported
     ",
     );
     // The usage of an allocator that ended with its device is not read.
