@@ -80,7 +80,7 @@ fn a_reserve_that_rises_in_every_round_exceeds_its_tolerance_by_the_sum() {
     check.reports(
         "
         grew
-        grew: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 3145728; each 3145728; notes [more than the reserved_tolerance of 3.00 MiB (3,145,727 B)]; pool pool 0; rounds [{bytes:1048576,count:1},{bytes:2097152,count:1},{bytes:3145728,count:1}]; records []
+        grew: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 3145728; each 3145728; notes [this is more than the reserved_tolerance of 3.00 MiB (3,145,727 B)]; pool pool 0; rounds [{bytes:1048576,count:1},{bytes:2097152,count:1},{bytes:3145728,count:1}]; records []
     ",
     );
     check.input.facts.reserved_tolerance = 3 * MIB;
