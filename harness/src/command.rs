@@ -17,7 +17,7 @@ pub use crate::config::{
 use crate::device::contexts;
 use crate::device::driver::{self, Driver, error_name};
 use crate::judge::Subject;
-pub use crate::judge::suppressions::Suppression;
+pub use crate::judge::suppressions::{Pattern, Suppression};
 use crate::options::Options;
 use crate::report::Code;
 use crate::report::check_report::{CheckStatus, Reason, Report};

@@ -126,9 +126,12 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use gpu_leak_check::__command::allow_entries;
     use gpu_leak_check::ledger::{Kind, Layer, Place};
     use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Report, Site};
+    use toml_edit::DocumentMut;
 
+    use super::merge::merge;
     use super::sites::leaking_sites;
     use super::{refused, set_others_aside, site_of};
     use crate::overview::Overview;
@@ -146,6 +149,42 @@ mod tests {
         let sites = leaking_sites(&run);
         let tests = sites.iter().flat_map(|(_, site)| site.left.keys());
         assert_eq!(tests.collect::<Vec<_>>(), ["b"]);
+    }
+
+    /// The process may have freed this memory after its last snapshot.
+    #[test]
+    fn what_a_killed_program_held_at_its_last_snapshot_gets_no_entry() {
+        let held = sample::finding(FindingKind::Leaked, "optim::step", 2, 64);
+        let killed = Report {
+            status: CheckStatus::Aborted,
+            ..sample::with("./train", &[held])
+        };
+        assert_eq!(leaking_sites(&sample::run(vec![killed])).len(), 0);
+    }
+
+    /// An entry for a function also matches what callers in other files allocate through it.
+    #[test]
+    fn the_entries_of_a_run_allow_its_leaks() {
+        let through_take = |kind| sample::finding(kind, "take", 1, 64);
+        let mut in_take = through_take(FindingKind::Leaked);
+        in_take.site.frames.truncate(1);
+        for kind in [FindingKind::Leaked, FindingKind::FirstUse] {
+            let findings = [in_take.clone(), through_take(kind)];
+            let run = sample::run(vec![sample::with("a", &findings)]);
+            let mut document = DocumentMut::new();
+            merge(&mut document, &leaking_sites(&run), "known before").expect("entries");
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(file.path(), document.to_string()).expect("a file");
+            let entries = allow_entries(file.path(), "gpu-leak-check.toml").expect("entries");
+            let mut left = vec![0; entries.len()];
+            for finding in &findings {
+                let entry = entries.iter().position(|it| it.is_about("a", finding));
+                assert!(entry.is_some() || !finding.is_failure(), "{document}");
+                left[entry.unwrap_or_default()] += finding.count;
+            }
+            let limits = entries.iter().map(|it| it.up_to_count.expect("a limit"));
+            assert_eq!(left, Vec::from_iter(limits), "{document}");
+        }
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_leak_check::__command::Suppression;
+use gpu_leak_check::__command::{Pattern, Suppression};
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Left};
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Left, Report};
 
 use crate::run::Run;
 
@@ -122,6 +122,11 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     })
 }
 
+/// Returns an entry for a call site, without limits; `None` if no entry can be written for it.
+fn entry_at((word, text): &SiteKey) -> Option<Suppression> {
+    Pattern::new(word, text).ok().map(Suppression::of_pattern)
+}
+
 /// Returns the call sites with leaks, listed once for each amount that a test leaves, so that an
 /// increase in any test exceeds the limits for that test. Resources of first use at a site count
 /// towards the limits, because the entry matches them too.
@@ -148,16 +153,25 @@ pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
 fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     let mut sites: BTreeMap<(SiteKey, String), LeakingSite> = BTreeMap::new();
     // In a test that expects leaks, a leak that an entry allows would no longer count as expected.
-    for report in run
-        .reports()
-        .filter(|it| it.status != CheckStatus::Unexpected)
-    {
+    // A program that was killed may have freed what it held at its last snapshot.
+    let is_judged =
+        |it: &&Report| !matches!(it.status, CheckStatus::Unexpected | CheckStatus::Aborted);
+    for report in run.reports().filter(is_judged) {
         let mut in_this_test: BTreeMap<SiteKey, Vec<&Finding>> = BTreeMap::new();
         // A finding that exceeds an entry needs no new one: the limits of that entry are raised.
-        let new = report.findings.iter().filter(|it| it.exceeds.is_none());
-        for finding in new {
-            if let Some(site) = site_of(finding) {
-                in_this_test.entry(site).or_default().push(finding);
+        let new = || report.findings.iter().filter(|it| it.exceeds.is_none());
+        let failures = new().filter(|finding| finding.kind.is_failure());
+        let keys: BTreeSet<_> = failures.filter_map(site_of).collect();
+        let entries: Vec<_> = keys
+            .into_iter()
+            .filter_map(|it| Some((entry_at(&it)?, it)))
+            .collect();
+        for finding in new() {
+            // The first entry that matches a finding decides. It may be one for another site: an
+            // entry for a function also matches what other functions allocate through it.
+            let mut entries = entries.iter();
+            if let Some((_, key)) = entries.find(|(it, _)| it.is_about(&report.test, finding)) {
+                in_this_test.entry(key.clone()).or_default().push(finding);
             }
         }
         for (key, findings) in in_this_test {
