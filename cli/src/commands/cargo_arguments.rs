@@ -9,13 +9,12 @@ use toml_edit::{DocumentMut, Item};
 use crate::workspace::Workspace;
 
 /// Options that do not select a part of the suite: they change how the suite is built, run or
-/// shown, or they add tests. `run` is the subcommand of nextest.
-const HARMLESS: [&str; 22] = [
+/// shown, or they add tests.
+const HARMLESS: [&str; 21] = [
     "--",
     "-q",
     "-v",
     "-vv",
-    "run",
     "--include-ignored",
     "--ignore-default-filter",
     "--workspace",
@@ -96,12 +95,26 @@ impl CargoArguments<'_> {
         None
     }
 
+    /// Returns the position of nextest's own subcommand, such as `run`: of the first word that is
+    /// neither an option nor the value of one.
+    fn verb(&self) -> Option<usize> {
+        let mut is_value = false;
+        let is_verb = |word: &str| {
+            let is_verb = !is_value && !word.starts_with('-');
+            is_value = WITH_VALUE.contains(&word);
+            is_verb
+        };
+        self.texts()
+            .position(is_verb)
+            .filter(|_| self.subcommand == "nextest")
+    }
+
     /// Whether cargo only compiles or lists tests, or prints help.
     pub(super) fn start_no_test(&self) -> bool {
-        let first = self.texts().next();
+        let verb = self.verb().and_then(|at| self.args[at].to_str());
         let mut cargos = self.cargos();
         match self.subcommand {
-            "nextest" if matches!(first, Some("list" | "archive" | "show-config")) => true,
+            "nextest" if matches!(verb, Some("list" | "archive" | "show-config")) => true,
             "test" | "bench" if self.has("--list") => true,
             _ => cargos.any(|word| matches!(word, "--no-run" | "--help" | "-h")),
         }
@@ -119,7 +132,9 @@ impl CargoArguments<'_> {
     }
 
     fn select_tests(&self) -> bool {
-        let mut args = self.texts();
+        let verb = self.verb().filter(|at| self.args[*at] == "run");
+        let args = self.texts().enumerate();
+        let mut args = args.filter(|(at, _)| Some(*at) != verb).map(|(_, arg)| arg);
         while let Some(arg) = args.next() {
             let name = arg.split_once('=').map_or(arg, |(name, _)| name);
             let jobs = arg.strip_prefix("-j").unwrap_or("?");
@@ -180,10 +195,14 @@ mod tests {
             "-- --include-ignored",
             "-- --include-ignored --test-threads=1",
             "-j4 --tests",
-            "run --run-ignored all",
         ] {
             assert!(!selects(whole), "{whole}");
         }
+        let nextest = |words| with("nextest", words, |it| it.select_tests());
+        for whole in ["run --run-ignored all", "--color always run -j4"] {
+            assert!(!nextest(whole), "{whole}");
+        }
+        assert!(nextest("run run"));
         for part in [
             "-p optim",
             "--lib",
@@ -194,6 +213,7 @@ mod tests {
             "-joined",
             "-- --skip slow",
             "adam",
+            "run",
         ] {
             assert!(selects(part), "{part}");
         }
@@ -220,6 +240,9 @@ mod tests {
             ("nextest", "archive --archive-file a.tar.zst", true),
             ("nextest", "run", false),
             ("nextest", "run list", false),
+            ("nextest", "--manifest-path gpu/Cargo.toml list", true),
+            ("nextest", "--color=always archive", true),
+            ("nextest", "--profile list run", false),
             ("test", "list", false),
             ("run", "-- --list -h", false),
             ("run", "serve --help", false),
