@@ -81,6 +81,8 @@ fn is_unsafe(character: char) -> bool {
             | '\u{2060}'..='\u{206f}'
             // The soft hyphen, the Arabic letter mark and the byte order mark.
             | '\u{ad}' | '\u{61c}' | '\u{feff}'
+            // Interlinear annotations, and the characters that XML cannot represent.
+            | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
             // Tags: a second, invisible alphabet.
             | '\u{e0000}'..='\u{e007f}'
         )

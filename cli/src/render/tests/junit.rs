@@ -1,6 +1,6 @@
 //! Tests of the JUnit XML that CI systems read.
 
-use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Report};
 use gpu_leak_check::report::run_file::Began;
 
 use super::shown;
@@ -91,6 +91,18 @@ fn an_aborted_test_keeps_its_earlier_attempts() {
     let junit = shown(&run, Format::Junit, 0);
     assert!(junit.contains("<error "), "{junit}");
     assert!(junit.contains("<rerunFailure "), "{junit}");
+}
+
+/// XML 1.0 cannot represent U+FFFE and U+FFFF, not even as references.
+#[test]
+fn a_name_with_a_noncharacter_is_well_formed() {
+    let name = "a\u{ffff}\u{fffe}b";
+    let leak = sample::finding(FindingKind::Leaked, name, 1, MIB);
+    let run = sample::run(vec![sample::with(name, &[leak])]);
+    for format in [Format::Junit, Format::Flamegraph] {
+        let text = shown(&run, format, 0);
+        assert!(!text.contains(['\u{fffe}', '\u{ffff}']), "{text}");
+    }
 }
 
 /// CI systems identify a test by its name.
