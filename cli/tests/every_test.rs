@@ -513,6 +513,15 @@ fn a_program_that_lists_no_tests_runs_as_it_is() {
     }
 }
 
+#[test]
+fn tests_are_listed_on_request_without_a_note() {
+    let listed = runner(&["every_test::allocates_nothing", "--list"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    let list = "every_test::allocates_nothing: test\n";
+    assert!(listed.stdout.contains(list), "{listed:?}");
+    assert_eq!(listed.stderr, "");
+}
+
 /// rustdoc compiles the documentation tests of an edition-2024 crate into one program, which starts
 /// a process for each of them.
 #[test]

@@ -41,8 +41,9 @@ const FAILED: u8 = 101;
 /// Acts as cargo's runner: runs a program's tests and returns libtest's exit code.
 pub(crate) fn run(args: &EveryTest) -> ExitResult<u8> {
     let program = TestProgram::of(&args.program);
+    let has = |word: &str| program.arguments.iter().any(|argument| argument == word);
     // A documentation test does not support `--list`: it would run instead.
-    if program.path.file_name() == Some(OsStr::new("rust_out")) {
+    if has("--list") || program.path.file_name() == Some(OsStr::new("rust_out")) {
         return program.run_unwatched();
     }
     let Some(tests) = program.list(&[])? else {
@@ -54,7 +55,6 @@ pub(crate) fn run(args: &EveryTest) -> ExitResult<u8> {
         return program.run_unwatched();
     };
     let reports = TestReports::of_this_run()?;
-    let has = |word: &str| program.arguments.iter().any(|argument| argument == word);
     let ignored = if has("--ignored") || has("--include-ignored") {
         BTreeSet::new()
     } else {
