@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings};
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
 use gpu_leak_check::report::escape;
 
 use crate::arguments::{Deny, Judging};
@@ -13,7 +13,7 @@ use crate::comparison::{DiffStatus, compare};
 use crate::entries::{configurations, expired, is_complete, slack, unmatched_in_file};
 use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::say;
-use crate::overview::{Overview, outcome};
+use crate::overview::Overview;
 use crate::run::Run;
 use crate::run_directories;
 use crate::workspace;
@@ -118,12 +118,8 @@ impl Denied {
             return Exit::Findings;
         }
         let is_blind = !overview.has_measured() || !overview.run.problems.is_empty();
-        let mut unmeasured = overview.unmeasured.iter();
         match self.exit() {
-            Exit::Clean if is_blind => Exit::Unmeasured,
-            Exit::Clean if unmeasured.any(|report| outcome(report) == Outcome::Fail) => {
-                Exit::Unmeasured
-            }
+            Exit::Clean if is_blind || overview.fails_without_a_result() => Exit::Unmeasured,
             exit => exit,
         }
     }
@@ -280,10 +276,32 @@ fn unmatched(overview: &Overview<'_>, is_part: bool) -> ExitResult<Vec<String>> 
 #[cfg(test)]
 mod tests {
     use gpu_leak_check::ledger::{Kind, Layer, Place};
-    use gpu_leak_check::report::check_report::{Finding, FindingKind, Site};
+    use gpu_leak_check::report::check_report::{
+        CheckStatus, Confirmation, Finding, FindingKind, Outcome, Report, Site,
+    };
 
-    use super::added;
+    use super::{Denied, added};
+    use crate::exit::Exit;
+    use crate::overview::Overview;
     use crate::render::sample;
+
+    #[test]
+    fn a_check_that_failed_because_it_has_no_result_is_unmeasured() {
+        let leak = Finding {
+            confirmed: Some(Confirmation::NotRepeatable),
+            ..sample::finding(FindingKind::Leaked, "f", 1, 64)
+        };
+        let exit = |outcome| {
+            let inconclusive = Report {
+                status: CheckStatus::Inconclusive,
+                outcome: Some(outcome),
+                ..sample::with("a", std::slice::from_ref(&leak))
+            };
+            Denied::default().exit_of(&Overview::of(&sample::run(vec![inconclusive])))
+        };
+        assert_eq!(exit(Outcome::Fail), Exit::Unmeasured);
+        assert_eq!(exit(Outcome::Warn), Exit::Clean);
+    }
 
     #[test]
     fn a_finding_that_failed_no_test_before_is_new() {

@@ -137,12 +137,13 @@ impl<'run> Overview<'run> {
     /// it.
     pub(crate) fn has_findings(&self) -> bool {
         let fails = |it: &Report| outcome(it) == Outcome::Fail && !it.status.is_unmeasured();
-        !self.aborted.is_empty()
-            || self.run.reports().any(fails)
-            || self
-                .groups
-                .iter()
-                .any(|group| group.outcome == Outcome::Fail)
+        !self.aborted.is_empty() || self.run.reports().any(fails)
+    }
+
+    /// Whether a check fails its test because it has no result.
+    pub(crate) fn fails_without_a_result(&self) -> bool {
+        let mut unmeasured = self.unmeasured.iter();
+        unmeasured.any(|report| outcome(report) == Outcome::Fail)
     }
 
     /// Whether any check measured something.

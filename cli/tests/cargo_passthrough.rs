@@ -9,6 +9,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
+use gpu_leak_check::report::run_file::{Header, Record, SCHEMA};
+
 use crate::support::{CliOutput, call, cargo_that_runs, command};
 
 /// Returns the command with a cargo that runs the planted `test` and exits with `code`.
@@ -131,6 +134,37 @@ fn a_successful_cargo_run_without_any_check_is_not_a_success() {
     assert_eq!(unmeasured.code, Some(3), "{unmeasured:?}");
     let why = "error: nothing was checked";
     assert!(unmeasured.stderr.contains(why), "{unmeasured:?}");
+}
+
+/// cargo does not notice the failure of a check in a child process of a test.
+#[test]
+fn a_failed_check_without_a_result_is_not_a_success_even_if_nothing_may_be_checked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let header = Header {
+        schema: SCHEMA,
+        ..Header::default()
+    };
+    for (outcome, expected) in [(Outcome::Pass, 0), (Outcome::Fail, 3)] {
+        let report = Report {
+            test: "child".to_owned(),
+            status: CheckStatus::NotMeasured,
+            outcome: Some(outcome),
+            ..Report::default()
+        };
+        let records = [
+            serde_json::to_string(&Record::Header(Box::new(header.clone()))),
+            serde_json::to_string(&Record::Verdict(&report)),
+        ];
+        let lines = records.map(|line| line.expect("JSON") + "\n").concat();
+        let file = directory.path().join("child.jsonl");
+        fs::write(&file, lines).expect("a file");
+        let run = "\"$GPU_LEAK_CHECK_OUTPUT/$GPU_LEAK_CHECK_RUN\"";
+        let then = format!("mkdir -p {run} && cp '{}' {run}; exit 0", file.display());
+        let mut command = with_cargo_that(directory.path(), "", &then);
+        command.env("GPU_LEAK_CHECK_WITHOUT_GPU", "skip");
+        let ended = call(command.arg("test"));
+        assert_eq!(ended.code, Some(expected), "{ended:?}");
+    }
 }
 
 #[test]

@@ -71,10 +71,12 @@ pub(crate) fn run(name: &str, args: &Passthrough, every_test: Option<usize>) -> 
     if !is_part {
         Denied::say_notes(&overview, &args.judging)?;
     }
-    let is_empty = !overview.has_findings() && !overview.has_measured();
+    let is_empty =
+        !overview.has_findings() && !overview.has_measured() && !overview.fails_without_a_result();
     Ok(match (code, unwritten) {
         (0, Some(exit)) => exit.code(),
-        // The settings may permit that nothing was checked, but not that results could not be read.
+        // The settings may permit that nothing was checked, but not that results could not be read,
+        // or that a check failed because it has no result.
         (0, None) if is_empty && overview.run.problems.is_empty() => {
             args.judging.code(exit_without_checks(&denied)?)
         }

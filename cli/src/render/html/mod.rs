@@ -86,7 +86,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Settings) -> ExitResult<Stri
         style: STYLE,
         script: SCRIPT,
         version: env!("CARGO_PKG_VERSION"),
-        class: if overview.has_findings() {
+        class: if overview.has_findings() || overview.fails_without_a_result() {
             "bad"
         } else if !overview.has_measured() || !run.problems.is_empty() {
             "note"
@@ -140,6 +140,8 @@ mod tests {
 
     use std::path::PathBuf;
 
+    use gpu_leak_check::report::check_report::{Outcome, Report};
+
     use super::{CheckStatus, Overview};
     use crate::render::{Settings, sample};
     use crate::run::Run;
@@ -151,6 +153,23 @@ mod tests {
             checkout: None,
         };
         super::render(&Overview::of(run), &how).expect("a page")
+    }
+
+    #[test]
+    fn a_page_is_not_green_if_a_check_failed_because_it_has_no_result() {
+        let blind = |outcome| Report {
+            outcome: Some(outcome),
+            ..sample::report("reads", CheckStatus::NotMeasured)
+        };
+        let page = |outcome| {
+            let clean = sample::report("frees", CheckStatus::Clean);
+            render(&sample::run(vec![clean, blind(outcome)]), "/nowhere")
+        };
+        for (outcome, class) in [(Outcome::Pass, "good"), (Outcome::Fail, "bad")] {
+            let page = page(outcome);
+            let summary = format!("<section class=\"summary {class}\"");
+            assert!(page.contains(&summary), "{class}: {page}");
+        }
     }
 
     #[test]
