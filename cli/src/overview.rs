@@ -1,7 +1,7 @@
 //! The summary of a run, as every format shows it: findings merged over all tests, and their effect
 //! on the run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gpu_leak_check::ledger::Amount;
 use gpu_leak_check::ledger::{Kind, PoolName};
@@ -12,7 +12,7 @@ use gpu_leak_check::report::run_file::Began;
 use gpu_leak_check::report::{Summary, escape};
 use gpu_leak_check::units::{count, size};
 
-use crate::run::{Process, Run};
+use crate::run::{AttemptedTest, Process, Run};
 
 /// The summary of a run: the model that all renderers read.
 #[derive(Debug)]
@@ -348,47 +348,81 @@ fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
 /// Returns a sentence for each retried test whose attempts have different results. The last attempt
 /// decides.
 fn flaky_tests(run: &Run) -> Vec<String> {
-    let processes = run.processes.iter();
-    let mut found: Vec<_> = processes
-        .filter_map(|last| flaky_test(run.attempts_before(last), last))
-        .collect();
+    // An attempt may have several processes: the test's own, and those that it started.
+    let mut results: HashMap<AttemptedTest, BTreeMap<u32, (CheckStatus, &str)>> = HashMap::new();
+    for process in run.earlier.values().flatten().chain(&run.processes) {
+        if let Some((test, number)) = process.attempt()
+            && let Some(result) = worst_result(process)
+        {
+            let worst = results.entry(test).or_default().entry(number);
+            let worst = worst.or_insert(result);
+            *worst = result.min(*worst);
+        }
+    }
+    let mut found: Vec<_> = results.values().filter_map(flaky_test).collect();
     found.sort_unstable();
     found
 }
 
 /// Returns, for example, `flaky: train::frees: leaked in attempt 1, clean in attempt 2`.
-fn flaky_test(earlier: &[Process], last: &Process) -> Option<String> {
-    let attempts = earlier.iter().chain([last]);
-    let results: Vec<_> = attempts.filter_map(worst_result).collect();
-    let (_, now) = *results.last()?;
-    if results.iter().all(|(_, status)| *status == now) {
+fn flaky_test(results: &BTreeMap<u32, (CheckStatus, &str)>) -> Option<String> {
+    let (_, (first, test)) = results.first_key_value()?;
+    if results.values().all(|(status, _)| status == first) {
         return None;
     }
-    let (test, _) = results[0];
     let parts: Vec<_> = results
         .iter()
-        .zip(1..)
-        .map(|((_, status), number)| format!("{} in attempt {number}", status.name()))
+        .map(|(number, (status, _))| format!("{} in attempt {number}", status.name()))
         .collect();
     Some(format!("flaky: {test}: {}", parts.join(", ")))
 }
 
-/// Returns the test with the worst status in an attempt, and that status.
-fn worst_result(attempt: &Process) -> Option<(&str, CheckStatus)> {
-    let reports = attempt.file.reports.iter();
-    let reports = reports.map(|report| (report.test.as_str(), report.status));
-    let aborted = attempt.file.aborted.iter();
-    let aborted = aborted.map(|began| (began.test.as_str(), CheckStatus::Aborted));
-    aborted.chain(reports).min_by_key(|(_, status)| *status)
+/// Returns the worst status in a process, and the test that has it.
+fn worst_result(process: &Process) -> Option<(CheckStatus, &str)> {
+    let reports = process.file.reports.iter();
+    let reports = reports.map(|report| (report.status, report.test.as_str()));
+    let aborted = process.file.aborted.iter();
+    let aborted = aborted.map(|began| (CheckStatus::Aborted, began.test.as_str()));
+    aborted.chain(reports).min_by_key(|(status, _)| *status)
 }
 
 #[cfg(test)]
 mod tests {
-    use gpu_leak_check::report::check_report::{FindingKind, Frame, Owner, Report};
+    use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Frame, Owner, Report};
     use gpu_leak_check::report::run_file::Began;
 
-    use super::Overview;
+    use super::{Overview, flaky_tests};
     use crate::render::sample;
+    use crate::run::Run;
+
+    /// A test's process may start others, and an attempt may end before its check begins.
+    #[test]
+    fn attempts_have_the_numbers_that_the_runner_gave_them() {
+        let attempted = |attempts: &[(u32, CheckStatus)]| {
+            let retried = sample::retried();
+            let processes = attempts.iter().map(|(number, status)| {
+                let mut process = sample::run(vec![sample::report("trains", *status)])
+                    .processes
+                    .remove(0);
+                process.file.header = retried.processes[0].file.header.clone();
+                let header = process.file.header.as_mut().expect("a header");
+                header.attempt.as_mut().expect("an attempt").number = *number;
+                process
+            });
+            let mut run = Run {
+                processes: processes.collect(),
+                ..Run::default()
+            };
+            run.set_earlier_attempts_aside();
+            flaky_tests(&run)
+        };
+        let (leaked, clean) = (CheckStatus::Found(FindingKind::Leaked), CheckStatus::Clean);
+        let two_processes = [(1, leaked), (1, clean), (2, clean), (2, clean)];
+        let flaky = "flaky: trains: leaked in attempt 1, clean in attempt 2";
+        assert_eq!(attempted(&two_processes), [flaky]);
+        let flaky = "flaky: trains: leaked in attempt 2, clean in attempt 3";
+        assert_eq!(attempted(&[(2, leaked), (3, clean)]), [flaky]);
+    }
 
     /// Users do not look for a leak in a function that only calls the API.
     #[test]

@@ -56,7 +56,7 @@ pub(crate) struct AttemptedTest {
 
 impl Process {
     /// Returns the test that the process attempted, and the number of the attempt.
-    fn attempt(&self) -> Option<(AttemptedTest, u32)> {
+    pub(crate) fn attempt(&self) -> Option<(AttemptedTest, u32)> {
         let attempt = self.file.header.as_ref()?.attempt.as_ref()?;
         let attempted = AttemptedTest {
             run: attempt.run.clone(),
