@@ -110,16 +110,23 @@ fn test_key<'run>(process: &'run Process, report: &'run Report) -> TestKey<'run>
 }
 
 /// Returns, for each finding, the tests that have it, each with the amount that makes the test
-/// fail.
+/// fail. For a test with several reports, such as one for each round of a stress run, this is the
+/// largest amount.
 fn by_test(run: &Run) -> BTreeMap<Identity, BTreeMap<TestKey<'_>, Amount>> {
     let mut tests: BTreeMap<_, BTreeMap<_, Amount>> = BTreeMap::new();
     for (process, report) in reports(run) {
+        let mut in_report: BTreeMap<_, Amount> = BTreeMap::new();
         for finding in &report.findings {
-            let of_finding = tests.entry(identity(finding)).or_default();
-            let of_test = of_finding.entry(test_key(process, report)).or_default();
+            let sum = in_report.entry(identity(finding)).or_default();
             if finding.is_failure() {
-                *of_test = of_test.plus(amount(finding));
+                *sum = sum.plus(amount(finding));
             }
+        }
+        for (identity, sum) in in_report {
+            let of_finding = tests.entry(identity).or_default();
+            let most = of_finding.entry(test_key(process, report)).or_default();
+            most.count = most.count.max(sum.count);
+            most.bytes = most.bytes.max(sum.bytes);
         }
     }
     tests
@@ -162,6 +169,27 @@ mod tests {
             assert_eq!(changes[0].0, DiffStatus::Grown);
             assert!(changes[0].1.ends_with("(+2.00 MiB)"), "{changes:?}");
         }
+    }
+
+    /// Each round of a stress run has its own report.
+    #[test]
+    fn a_leak_in_more_rounds_has_not_grown() {
+        let round = |count| {
+            let leak = sample::finding(FindingKind::Leaked, "f", count, MIB);
+            // A second finding with the same functions, on another line.
+            sample::with("a", &[leak.clone(), leak])
+        };
+        let old = sample::run(vec![round(1)]);
+        let new = |rounds: &[u64]| {
+            compare(
+                &old,
+                &sample::run(rounds.iter().map(|it| round(*it)).collect()),
+            )
+        };
+        assert_eq!(new(&[1, 1, 1])[0].0, DiffStatus::Known);
+        let grown = new(&[1, 2, 1]);
+        assert_eq!(grown[0].0, DiffStatus::Grown);
+        assert!(grown[0].1.ends_with("(+2.00 MiB)"), "{grown:?}");
     }
 
     #[test]
