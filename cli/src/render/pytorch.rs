@@ -182,7 +182,7 @@ impl Snapshot {
         let devices = Devices::of(findings.iter().map(|finding| finding.place));
         let mut address = FIRST_ADDRESS;
         // The finding of an exceeded budget describes a peak, not memory that is still held.
-        let is_held = |finding: &&&Finding| finding.kind != FindingKind::OverBudget;
+        let is_held = |finding: &&&Finding| finding.budget.is_none();
         for finding in findings.iter().filter(is_held) {
             if finding.bytes == 0 {
                 continue;

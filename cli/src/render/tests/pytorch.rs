@@ -1,6 +1,6 @@
 //! Tests of the snapshots for PyTorch's viewer.
 
-use gpu_leak_check::report::check_report::{Finding, FindingKind};
+use gpu_leak_check::report::check_report::{Budget, Finding, FindingKind, Limit};
 
 use super::rendered;
 use crate::render::Format;
@@ -14,8 +14,20 @@ fn a_snapshots_totals_are_those_of_the_findings() {
         ..sample::finding(FindingKind::Retained, "pool", 1, 32 * MIB)
     };
     let leak = sample::finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
-    let over = sample::finding(FindingKind::OverBudget, "peak", 1, 7 * MIB);
-    let run = sample::run(vec![sample::with("trains", &[leak, reserve, over])]);
+    let over = |kind| Finding {
+        budget: Some(Budget {
+            limit: Limit::MaxAllocated,
+            allowed: 1,
+            reached: 7 * MIB,
+            when: None,
+            reusable: Vec::new(),
+            shares: Vec::new(),
+        }),
+        ..sample::finding(kind, "peak", 1, 7 * MIB)
+    };
+    // The limit was exceeded in all runs of a body, and only in its first run.
+    let [over, once] = [FindingKind::OverBudget, FindingKind::FirstUse].map(over);
+    let run = sample::run(vec![sample::with("trains", &[leak, reserve, over, once])]);
     let snapshot = unpickled(&rendered(&run, Format::Snapshot, 0));
     let segments = &snapshot["segments"];
     assert_eq!(sum(segments, "total_size"), 33 * MIB);
