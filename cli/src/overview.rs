@@ -91,8 +91,18 @@ impl<'run> Overview<'run> {
                 bytes: unowned.bytes,
             });
         }
-        for (_, thread) in run.unchecked() {
-            summary.add_unchecked(thread);
+        let mut programs: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for (program, thread) in run.unchecked() {
+            programs.entry(thread).or_default().insert(program);
+        }
+        for (thread, programs) in programs {
+            match programs.len() {
+                1 => summary.add_unchecked(thread),
+                // Several programs may have tests of the same name.
+                _ => programs
+                    .iter()
+                    .for_each(|it| summary.add_unchecked(&format!("{thread} of {it}"))),
+            }
         }
         run.late().for_each(|late| summary.note(&late.sentence()));
         for sentence in flaky_tests(run) {
@@ -422,6 +432,31 @@ mod tests {
         assert_eq!(attempted(&two_processes), [flaky]);
         let flaky = "flaky: trains: leaked in attempt 2, clean in attempt 3";
         assert_eq!(attempted(&[(2, leaked), (3, clean)]), [flaky]);
+    }
+
+    /// Many packages have a test such as `tests::works`.
+    #[test]
+    fn unchecked_tests_of_the_same_name_in_several_programs_are_several_tests() {
+        let unchecked = |binaries: &[&str]| {
+            let processes = binaries.iter().map(|binary| {
+                let mut process = sample::run(Vec::new()).processes.remove(0);
+                (*binary).clone_into(&mut process.binary);
+                process.file.unchecked = vec!["works".to_owned()];
+                process
+            });
+            let run = Run {
+                processes: processes.collect(),
+                ..Run::default()
+            };
+            Overview::of(&run).summary.text().expect("a summary")
+        };
+        let twice = unchecked(&["optim", "optim"]);
+        assert!(twice.contains("; 1 unchecked\n"), "{twice}");
+        assert!(twice.contains("unchecked: works allocated"), "{twice}");
+        let both = unchecked(&["optim", "train"]);
+        assert!(both.contains("; 2 unchecked\n"), "{both}");
+        let named = "unchecked: works of optim, works of train allocated";
+        assert!(both.contains(named), "{both}");
     }
 
     /// Users do not look for a leak in a function that only calls the API.
