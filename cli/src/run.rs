@@ -323,7 +323,18 @@ impl Run {
 /// one process may have begun their files at the same moment.
 fn complete(found: Vec<(PathBuf, RunFile)>) -> Vec<(PathBuf, RunFile)> {
     let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
-    let begins_with = |one: &RunFile, other: &RunFile| one.reports.starts_with(&other.reports);
+    // A check that has begun in a copy may have ended since.
+    let has_begun = |file: &RunFile, it: &Began| {
+        let ended = file.reports.iter();
+        let mut ended = ended.map(|report| (&report.test, &report.file, report.line));
+        file.aborted.contains(it)
+            || file.lost.contains(it)
+            || ended.any(|ended| ended == (&it.test, &it.file, it.line))
+    };
+    let begins_with = |one: &RunFile, other: &RunFile| {
+        one.reports.starts_with(&other.reports)
+            && other.aborted.iter().all(|began| has_begun(one, began))
+    };
     let mut copies: Vec<(PathBuf, RunFile)> = Vec::new();
     let mut known: HashMap<String, Vec<usize>> = HashMap::new();
     for (path, file) in found {
@@ -540,6 +551,34 @@ mod tests {
         let kept = complete(found.into());
         let kept: Vec<_> = kept.iter().map(|(_, file)| file.reports.len()).collect();
         assert_eq!(kept, [2, 1]);
+    }
+
+    /// A file without reports may belong to a plugin in whose check the process ended.
+    #[test]
+    fn a_check_that_did_not_end_is_not_lost_with_a_copy() {
+        let began = |test: &str| Began {
+            test: test.to_owned(),
+            file: String::new(),
+            line: 0,
+        };
+        let with = |reports: &[&str], aborted: &[&str]| RunFile {
+            header: Some(Header::default()),
+            reports: (reports.iter())
+                .map(|test| Report {
+                    test: (*test).to_owned(),
+                    ..Report::default()
+                })
+                .collect(),
+            aborted: aborted.iter().map(|test| began(test)).collect(),
+            ..RunFile::default()
+        };
+        let kept = |files: [RunFile; 2]| {
+            let found = files.map(|file| (PathBuf::new(), file));
+            complete(found.into()).len()
+        };
+        assert_eq!(kept([with(&["a"], &[]), with(&[], &["b"])]), 2);
+        // The second file is a copy from before the process ended.
+        assert_eq!(kept([with(&["a"], &["b"]), with(&[], &["a"])]), 1);
     }
 
     #[test]
