@@ -132,7 +132,7 @@ mod tests {
     use toml_edit::DocumentMut;
 
     use super::merge::merge;
-    use super::sites::leaking_sites;
+    use super::sites::{exceeded, leaking_sites};
     use super::{refused, set_others_aside, site_of};
     use crate::overview::Overview;
     use crate::render::sample;
@@ -149,6 +149,30 @@ mod tests {
         let sites = leaking_sites(&run);
         let tests = sites.iter().flat_map(|(_, site)| site.left.keys());
         assert_eq!(tests.collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn a_limit_is_not_raised_for_a_test_that_expects_another_leak() {
+        let leak = Finding {
+            exceeds: Some("gpu-leak-check.toml:1".to_owned()),
+            ..sample::finding(FindingKind::Leaked, "optim::step", 2, 64)
+        };
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let entry = "[[allow]]\nat = \"optim::step\"\nup_to_count = 1\nreason = \"known before\"\n";
+        std::fs::write(file.path(), entry).expect("a file");
+        let entries = allow_entries(file.path(), "gpu-leak-check.toml").expect("entries");
+        let raised = |status| {
+            let report = Report {
+                status,
+                ..sample::with("a", std::slice::from_ref(&leak))
+            };
+            let run = sample::run(vec![report]);
+            exceeded(&run, "gpu-leak-check.toml", &entries)
+                .in_file
+                .len()
+        };
+        assert_eq!(raised(CheckStatus::Found(FindingKind::Leaked)), 1);
+        assert_eq!(raised(CheckStatus::Unexpected), 0);
     }
 
     /// The process may have freed this memory after its last snapshot.

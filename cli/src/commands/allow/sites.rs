@@ -24,7 +24,7 @@ pub(super) struct Exceeded<'a> {
 /// line may have changed since the run.
 pub(super) fn exceeded<'a>(run: &'a Run, shown: &str, entries: &[Suppression]) -> Exceeded<'a> {
     let mut exceeded = Exceeded::default();
-    for report in run.reports() {
+    for report in judged(run) {
         let mut in_this_test: BTreeMap<usize, Left> = BTreeMap::new();
         for finding in &report.findings {
             let Some(place) = finding.exceeds.as_deref() else {
@@ -48,6 +48,14 @@ pub(super) fn exceeded<'a>(run: &'a Run, shown: &str, entries: &[Suppression]) -
         }
     }
     exceeded
+}
+
+/// Returns the reports whose findings an entry may allow. In a test that expects leaks, a leak that
+/// an entry allows would no longer count as expected. A program that was killed may have freed what
+/// it held at its last snapshot.
+fn judged(run: &Run) -> impl Iterator<Item = &Report> {
+    run.reports()
+        .filter(|it| !matches!(it.status, CheckStatus::Unexpected | CheckStatus::Aborted))
 }
 
 /// Whether an entry at `place`, such as `gpu-leak-check.toml:12`, is in the file `shown`.
@@ -152,11 +160,7 @@ pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
 /// Returns the call sites with leaks, by test.
 fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     let mut sites: BTreeMap<(SiteKey, String), LeakingSite> = BTreeMap::new();
-    // In a test that expects leaks, a leak that an entry allows would no longer count as expected.
-    // A program that was killed may have freed what it held at its last snapshot.
-    let is_judged =
-        |it: &&Report| !matches!(it.status, CheckStatus::Unexpected | CheckStatus::Aborted);
-    for report in run.reports().filter(is_judged) {
+    for report in judged(run) {
         let mut in_this_test: BTreeMap<SiteKey, Vec<&Finding>> = BTreeMap::new();
         // A finding that exceeds an entry needs no new one: the limits of that entry are raised.
         let new = || report.findings.iter().filter(|it| it.exceeds.is_none());
