@@ -136,6 +136,12 @@ fn the_bounds_of_a_handwritten_entry_are_raised_too() {
     let text = fs::read_to_string(&config).expect("the file");
     assert!(text.contains("up_to = 2048"), "{text}");
     assert_eq!(text.matches("[[allow]]").count(), 1, "{text}");
+
+    let text = "allow = [{ fn = \"*keep*\", up_to = \"1 KiB\", reason = \"mine\" }]\n";
+    fs::write(&config, text).expect("a file");
+    let refused = call(&mut write);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("[[allow]] tables"), "{refused:?}");
 }
 
 /// The file may have changed since the run: the limits are raised in the entry that decides about

@@ -9,7 +9,7 @@ use tempfile::Builder;
 use toml_edit::{ArrayOfTables, DocumentMut, Item};
 
 use super::diff;
-use super::merge::{Merged, merge, raise_bounds};
+use super::merge::{Merged, entries_of, merge, raise_bounds};
 use super::sites::{exceeded, leaking_sites};
 use crate::exit::{ExitResult, Failure};
 use crate::output::{print, say};
@@ -65,7 +65,7 @@ impl Configuration {
     ) -> ExitResult<(DocumentMut, Merged)> {
         let wrong = |why: String| Failure::usage(format!("{}: {why}", self.path.display()));
         let mut document = self.document()?;
-        let raised = self.raise_exceeded(&mut document, run);
+        let raised = self.raise_exceeded(&mut document, run).map_err(wrong)?;
         let sites = leaking_sites(run);
         let mut merged = merge(&mut document, &sites, reason).map_err(wrong)?;
         merged.raised += raised;
@@ -80,19 +80,19 @@ impl Configuration {
     /// Raises limits that were too low for findings of `run`, in the entries that decide about
     /// these findings. Returns the number of changed entries. A new entry for the same findings
     /// would come after these entries and have no effect.
-    fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
-        let tables = document
-            .get_mut("allow")
-            .and_then(Item::as_array_of_tables_mut);
-        let tables = tables.into_iter().flat_map(|tables| tables.iter_mut());
+    fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> Result<usize, String> {
         let mut raised = 0;
         let exceeded = exceeded(run, &self.shown, &self.entries).in_file;
+        if exceeded.is_empty() {
+            return Ok(raised);
+        }
+        let tables = entries_of(document)?.iter_mut();
         for (index, (entry, table)) in self.entries.iter().zip(tables).enumerate() {
             if let Some((left, kinds)) = exceeded.get(&index) {
                 raised += usize::from(raise_bounds(table, entry.up_to, *left, kinds));
             }
         }
-        raised
+        Ok(raised)
     }
 
     /// Prints the entries to add, and says which lines of the file to change.

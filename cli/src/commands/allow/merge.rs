@@ -47,12 +47,7 @@ pub(super) fn merge(
     }
     // A comment at the end of the file stays above the new entries.
     let mut above = document.trailing().as_str().unwrap_or_default().to_owned();
-    let entries = document
-        .entry("allow")
-        .or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
-    let entries = entries
-        .as_array_of_tables_mut()
-        .ok_or("`allow` is a value in this file; write it as [[allow]] tables")?;
+    let entries = entries_of(document)?;
     for ((key, matched), site) in sites {
         let is_it = |entry: &&mut Table| {
             let matches = entry.get(key).and_then(Item::as_str);
@@ -86,6 +81,16 @@ pub(super) fn merge(
         document.set_trailing("");
     }
     Ok(merged)
+}
+
+/// Returns the entries of the file, which has none if they are missing.
+pub(super) fn entries_of(document: &mut DocumentMut) -> Result<&mut ArrayOfTables, String> {
+    let entries = document
+        .entry("allow")
+        .or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    let entries = entries.as_array_of_tables_mut();
+    entries
+        .ok_or_else(|| "`allow` is a value in this file; write it as [[allow]] tables".to_owned())
 }
 
 /// Whether an entry applies to every kind of resource that leaks at `site`.
