@@ -29,6 +29,7 @@ type TestKey<'run> = (&'run str, &'run str);
 pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     let (before, after) = (by_identity(old), by_identity(new));
     let (had, has) = (by_test(old), by_test(new));
+    let (was_left, is_left) = (totals(old), totals(new));
     let is_measured =
         |report: &Report| !report.status.is_unmeasured() && report.status != CheckStatus::Aborted;
     let measured: BTreeSet<_> = reports(new)
@@ -50,13 +51,13 @@ pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
             }
             // A decrease in one test must not hide an increase in another. Resources that fail no
             // test may be left by whichever test runs first, so only their sum counts.
-            Some(was) => growth(match does_fail {
+            Some(_) => growth(match does_fail {
                 true => (has[identity].iter())
                     .map(|(test, now)| {
                         now.minus(had[identity].get(test).copied().unwrap_or_default())
                     })
                     .fold(Amount::default(), Amount::plus),
-                false => amount(&group.finding).minus(amount(&was.finding)),
+                false => is_left[identity].minus(was_left[identity]),
             }),
         };
         changes.push((status, line(group) + &change));
@@ -132,6 +133,16 @@ fn by_test(run: &Run) -> BTreeMap<Identity, BTreeMap<TestKey<'_>, Amount>> {
     tests
 }
 
+/// Returns the total amount of each finding, regardless of its kind.
+fn totals(run: &Run) -> BTreeMap<Identity, Amount> {
+    let mut totals: BTreeMap<_, Amount> = BTreeMap::new();
+    for finding in run.reports().flat_map(|report| &report.findings) {
+        let total = totals.entry(identity(finding)).or_default();
+        *total = total.plus(amount(finding));
+    }
+    totals
+}
+
 /// Returns the findings by their identity, regardless of their kind.
 fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
     let groups = merged(run, |_, finding| (identity(finding), finding.kind));
@@ -169,6 +180,24 @@ mod tests {
             assert_eq!(changes[0].0, DiffStatus::Grown);
             assert!(changes[0].1.ends_with("(+2.00 MiB)"), "{changes:?}");
         }
+    }
+
+    /// One test may have been allowed to leave what fails another one.
+    #[test]
+    fn a_leak_that_becomes_allowed_has_not_grown() {
+        let run = |kinds: [FindingKind; 2], count| {
+            let tests = ["a", "b"].into_iter().zip(kinds);
+            let reports = tests
+                .map(|(test, kind)| sample::with(test, &[sample::finding(kind, "f", count, MIB)]));
+            sample::run(reports.collect())
+        };
+        let (leaked, allowed) = (FindingKind::Leaked, FindingKind::Allowed);
+        let old = run([leaked, allowed], 1);
+        let new = |count| compare(&old, &run([allowed, allowed], count))[0].clone();
+        assert_eq!(new(1).0, DiffStatus::Known);
+        let (status, line) = new(2);
+        assert_eq!(status, DiffStatus::Grown);
+        assert!(line.ends_with("(+2.00 MiB)"), "{line}");
     }
 
     /// Each round of a stress run has its own report.
