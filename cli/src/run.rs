@@ -75,8 +75,10 @@ impl Run {
         for directory in directories {
             files.extend(files_of(directory)?);
         }
-        // The order must not depend on how the directories are written.
-        files.sort_by_cached_key(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+        // Neither the order nor the number may depend on how the directories are written.
+        let resolved = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        files.sort_by_cached_key(resolved);
+        files.dedup_by_key(|path| resolved(path));
         let mut run = Self::default();
         let directories: BTreeSet<_> = files.iter().filter_map(|file| file.parent()).collect();
         for directory in directories {

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::support::{CliOutput, checked, checking, file_of, gpu_leak};
+use crate::support::{CliOutput, call, checked, checking, command, file_of, gpu_leak};
 
 fn report(directories: &[&Path]) -> CliOutput {
     gpu_leak(
@@ -140,6 +140,27 @@ fn a_copy_of_a_shard_counts_once() {
         reported.stdout.contains("1 checked: 1 leaked"),
         "{reported:?}"
     );
+}
+
+#[test]
+fn a_recording_with_two_paths_counts_once() {
+    let name = "tests/recordings/h200-keeps_a_tensor.jsonl";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
+    let direct = path.canonicalize().expect("a recording");
+    let counted = report(&[&path, &direct]);
+    assert!(
+        counted.stdout.contains("1 checked: 1 leaked"),
+        "{counted:?}"
+    );
+    let base = tempfile::tempdir().expect("a directory");
+    let snapshot = |paths: &[&Path]| {
+        let out = base.path().join("memory.pickle");
+        let mut report = command();
+        report.args(["report", "--format=snapshot", "--out"]);
+        call(report.arg(&out).args(paths));
+        fs::read(&out).expect("a snapshot")
+    };
+    assert!(snapshot(&[&path, &direct]) == snapshot(&[&path]));
 }
 
 /// A directory may be uploaded before the tests have ended and again afterwards.
