@@ -34,9 +34,11 @@ const HARMLESS: [&str; 21] = [
     "--show-output",
 ];
 /// Harmless options that take a value. The value may be the next argument.
-const WITH_VALUE: [&str; 11] = [
+const WITH_VALUE: [&str; 13] = [
     "--features",
     "--profile",
+    "-P",
+    "--retries",
     "--target",
     "--target-dir",
     "--manifest-path",
@@ -199,7 +201,11 @@ mod tests {
             assert!(!selects(whole), "{whole}");
         }
         let nextest = |words| with("nextest", words, |it| it.select_tests());
-        for whole in ["run --run-ignored all", "--color always run -j4"] {
+        for whole in [
+            "run --run-ignored all",
+            "--color always run -j4",
+            "run -P ci --retries 2",
+        ] {
             assert!(!nextest(whole), "{whole}");
         }
         assert!(nextest("run run"));
