@@ -25,11 +25,20 @@ pub(crate) enum DiffStatus {
 /// may have a test of that name.
 type TestKey<'run> = (&'run str, &'run str);
 
+/// The amount of each finding in each test that has it.
+type ByTest<'run> = BTreeMap<Identity, BTreeMap<TestKey<'run>, Amount>>;
+
 /// Returns a line for each finding, with its status.
 pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     let (before, after) = (by_identity(old), by_identity(new));
-    let (had, has) = (by_test(old), by_test(new));
-    let (was_left, is_left) = (totals(old), totals(new));
+    let failures = |run| by_test(run, Finding::is_failure);
+    let (had, has) = (failures(old), failures(new));
+    let all = |run| by_test(run, |_| true);
+    let (all_before, all_after) = (all(old), all(new));
+    let sum = |all: &ByTest<'_>, of: &Identity| {
+        let left = all[of].values().copied();
+        left.fold(Amount::default(), Amount::plus)
+    };
     let is_measured =
         |report: &Report| !report.status.is_unmeasured() && report.status != CheckStatus::Aborted;
     let measured: BTreeSet<_> = reports(new)
@@ -57,7 +66,7 @@ pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
                         now.minus(had[identity].get(test).copied().unwrap_or_default())
                     })
                     .fold(Amount::default(), Amount::plus),
-                false => is_left[identity].minus(was_left[identity]),
+                false => sum(&all_after, identity).minus(sum(&all_before, identity)),
             }),
         };
         changes.push((status, line(group) + &change));
@@ -110,16 +119,16 @@ fn test_key<'run>(process: &'run Process, report: &'run Report) -> TestKey<'run>
     (&report.test, program.trim_end_matches(" --include-ignored"))
 }
 
-/// Returns, for each finding, the tests that have it, each with the amount that makes the test
-/// fail. For a test with several reports, such as one for each round of a stress run, this is the
-/// largest amount.
-fn by_test(run: &Run) -> BTreeMap<Identity, BTreeMap<TestKey<'_>, Amount>> {
-    let mut tests: BTreeMap<_, BTreeMap<_, Amount>> = BTreeMap::new();
+/// Returns, for each finding, the tests that have it, each with the amount of those findings that
+/// `counts` accepts. For a test with several reports, such as one for each round of a stress run,
+/// this is the largest amount.
+fn by_test(run: &Run, counts: fn(&Finding) -> bool) -> ByTest<'_> {
+    let mut tests = ByTest::new();
     for (process, report) in reports(run) {
         let mut in_report: BTreeMap<_, Amount> = BTreeMap::new();
         for finding in &report.findings {
             let sum = in_report.entry(identity(finding)).or_default();
-            if finding.is_failure() {
+            if counts(finding) {
                 *sum = sum.plus(amount(finding));
             }
         }
@@ -131,16 +140,6 @@ fn by_test(run: &Run) -> BTreeMap<Identity, BTreeMap<TestKey<'_>, Amount>> {
         }
     }
     tests
-}
-
-/// Returns the total amount of each finding, regardless of its kind.
-fn totals(run: &Run) -> BTreeMap<Identity, Amount> {
-    let mut totals: BTreeMap<_, Amount> = BTreeMap::new();
-    for finding in run.reports().flat_map(|report| &report.findings) {
-        let total = totals.entry(identity(finding)).or_default();
-        *total = total.plus(amount(finding));
-    }
-    totals
 }
 
 /// Returns the findings by their identity, regardless of their kind.
@@ -202,23 +201,20 @@ mod tests {
 
     /// Each round of a stress run has its own report.
     #[test]
-    fn a_leak_in_more_rounds_has_not_grown() {
-        let round = |count| {
-            let leak = sample::finding(FindingKind::Leaked, "f", count, MIB);
-            // A second finding with the same functions, on another line.
-            sample::with("a", &[leak.clone(), leak])
-        };
-        let old = sample::run(vec![round(1)]);
-        let new = |rounds: &[u64]| {
-            compare(
-                &old,
-                &sample::run(rounds.iter().map(|it| round(*it)).collect()),
-            )
-        };
-        assert_eq!(new(&[1, 1, 1])[0].0, DiffStatus::Known);
-        let grown = new(&[1, 2, 1]);
-        assert_eq!(grown[0].0, DiffStatus::Grown);
-        assert!(grown[0].1.ends_with("(+2.00 MiB)"), "{grown:?}");
+    fn a_finding_in_more_rounds_has_not_grown() {
+        for kind in [FindingKind::Leaked, FindingKind::FirstUse] {
+            let round = |count| {
+                let left = sample::finding(kind, "f", count, MIB);
+                // A second finding with the same functions, on another line.
+                sample::with("a", &[left.clone(), left])
+            };
+            let old = sample::run(vec![round(1)]);
+            let new = |rounds: [u64; 3]| compare(&old, &sample::run(rounds.map(round).into()));
+            assert_eq!(new([1, 1, 1])[0].0, DiffStatus::Known);
+            let grown = new([1, 2, 1]);
+            assert_eq!(grown[0].0, DiffStatus::Grown);
+            assert!(grown[0].1.ends_with("(+2.00 MiB)"), "{grown:?}");
+        }
     }
 
     #[test]
