@@ -130,7 +130,10 @@ impl Judging {
     /// with it; the list is empty if that run has not begun.
     pub(crate) fn older(&self, files: &[PathBuf]) -> ExitResult<Option<Run>> {
         if !self.deny.contains(&Deny::New) {
-            return Ok(None);
+            return match self.against {
+                Some(_) => Err(Failure::usage("--against has no effect without --deny new")),
+                None => Ok(None),
+            };
         }
         let older = match &self.against {
             Some(directory) => directory.clone(),

@@ -378,6 +378,11 @@ fn new_findings_are_denied_against_an_older_run() {
     );
     let again = checked(base.path(), "again", &["keeps_a_tensor"]);
     assert_eq!(denied(&again, &old), "");
+    // Without `--deny new`, the older run would have no effect.
+    let words = ["report", "--strict", "--against"].map(OsStr::new);
+    let forgotten = gpu_leak([&words[..], &[old.as_os_str(), again.as_os_str()]].concat());
+    assert_eq!(forgotten.code, Some(2), "{forgotten:?}");
+    assert!(forgotten.stderr.contains("--deny new"), "{forgotten:?}");
 }
 
 #[test]
