@@ -112,6 +112,19 @@ fn more_than_an_entry_allows_fails() {
     );
 }
 
+/// With an entry, the block would no longer fail, which its test expects.
+#[test]
+fn a_failure_that_a_test_catches_gets_no_entry() {
+    let base = tempfile::tempdir().expect("a directory");
+    let run = checked(base.path(), "r", &["catches_a_block_that_fails"]);
+    let mut allow = command();
+    allow.args(["allow", "--from"]).arg(&run);
+    let config = base.path().join("gpu-leak-check.toml");
+    let allowed = call(allow.env("GPU_LEAK_CHECK_CONFIG", &config));
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    assert_eq!(allowed.stdout, "", "{allowed:?}");
+}
+
 /// The limits of the entry that decided are raised, no matter how the entry matches and how its
 /// size is written.
 #[test]

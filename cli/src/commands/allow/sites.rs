@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_leak_check::__command::{Pattern, Suppression};
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Left, Report};
+use gpu_leak_check::report::check_report::{
+    CheckStatus, Finding, FindingKind, Left, Outcome, Report,
+};
 
 use crate::run::Run;
 
@@ -50,12 +52,14 @@ pub(super) fn exceeded<'a>(run: &'a Run, shown: &str, entries: &[Suppression]) -
     exceeded
 }
 
-/// Returns the reports whose findings an entry may allow. In a test that expects leaks, a leak that
-/// an entry allows would no longer count as expected. A program that was killed may have freed what
-/// it held at its last snapshot.
+/// Returns the reports whose findings an entry may allow. In a test that expects leaks, or the
+/// failure of a block, a leak that an entry allows would no longer count as expected. A program
+/// that was killed may have freed what it held at its last snapshot.
 fn judged(run: &Run) -> impl Iterator<Item = &Report> {
-    run.reports()
-        .filter(|it| !matches!(it.status, CheckStatus::Unexpected | CheckStatus::Aborted))
+    run.reports().filter(|it| {
+        !matches!(it.status, CheckStatus::Unexpected | CheckStatus::Aborted)
+            && it.outcome != Some(Outcome::Pass)
+    })
 }
 
 /// Whether an entry at `place`, such as `gpu-leak-check.toml:12`, is in the file `shown`.
