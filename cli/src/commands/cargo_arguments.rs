@@ -123,7 +123,7 @@ impl CargoArguments<'_> {
     }
 
     /// Whether only part of the suite of `workspace` runs: the arguments select packages, programs
-    /// or tests, or cargo or nextest selects a part by default.
+    /// or tests, or cargo or nextest selects a part by default. `run` and `bench` start no tests.
     pub(super) fn select_a_part(&self, workspace: &Workspace) -> bool {
         let is_all = self.has("--workspace") || self.has("--all");
         (workspace.is_in_part() && !is_all)
@@ -134,6 +134,9 @@ impl CargoArguments<'_> {
     }
 
     fn select_tests(&self) -> bool {
+        if matches!(self.subcommand, "run" | "bench") {
+            return true;
+        }
         let verb = self.verb().filter(|at| self.args[*at] == "run");
         let args = self.texts().enumerate();
         let mut args = args.filter(|(at, _)| Some(*at) != verb).map(|(_, arg)| arg);
@@ -209,6 +212,10 @@ mod tests {
             assert!(!nextest(whole), "{whole}");
         }
         assert!(nextest("run run"));
+        // These start no tests.
+        for other in ["run", "bench"] {
+            assert!(with(other, "--release", |it| it.select_tests()), "{other}");
+        }
         for part in [
             "-p optim",
             "--lib",
