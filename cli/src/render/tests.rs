@@ -5,9 +5,10 @@ mod junit;
 mod pytorch;
 
 use clap::ValueEnum;
+use gpu_leak_check::ledger::Place;
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::check_report::{
-    Budget, CheckStatus, Finding, FindingKind, Limit, Outcome, Reason, Report,
+    Budget, CheckStatus, Finding, FindingKind, Limit, Outcome, Peak, Reason, Report,
 };
 use gpu_leak_check::report::run_file::Began;
 use insta::assert_snapshot;
@@ -195,6 +196,28 @@ fn github_gets_no_more_errors_than_it_shows() {
     );
     let text = shown(&run, Format::Text, 100);
     assert!(text.contains("… and 4,980 more findings"), "{text}");
+}
+
+#[test]
+fn contents_of_peaks_that_are_left_out_are_counted() {
+    let peak = |device| Peak {
+        place: Place::cuda(device),
+        layer: "driver".to_owned(),
+        bytes: MIB,
+        run: 1,
+        call: 1,
+        calls: 1,
+        lines: Vec::new(),
+        reusable: Vec::new(),
+    };
+    let run = sample::run(vec![Report {
+        peaks: (0..15).map(peak).collect(),
+        ..sample::report("a", CheckStatus::Clean)
+    }]);
+    let text = shown(&run, Format::Text, 100);
+    assert_eq!(text.matches("in a, the peak of").count(), 12, "{text}");
+    let rest = "and 3 more peaks: use --format html to list them all\n";
+    assert!(text.ends_with(rest), "{text}");
 }
 
 #[test]

@@ -161,6 +161,11 @@ fn live_at_peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
             lines.extend(wrapped(line.trim_start(), columns, columns + 2, width));
         }
     }
+    if let more @ 1.. = overview.live_at_peaks.len().saturating_sub(MAX_PEAKS) {
+        let more = quantity(more as u64, "more peak");
+        lines.push(String::new());
+        lines.push(format!("and {more}: use --format html to list them all"));
+    }
     lines
 }
 
