@@ -111,14 +111,17 @@ impl CargoArguments<'_> {
             .filter(|_| self.subcommand == "nextest")
     }
 
-    /// Whether cargo only compiles or lists tests, or prints help.
+    /// Whether cargo only compiles or lists tests, or prints help or a version.
     pub(super) fn start_no_test(&self) -> bool {
         let verb = self.verb().and_then(|at| self.args[at].to_str());
         let mut cargos = self.cargos();
+        let starts_none = ["list", "archive", "show-config", "self", "help"];
         match self.subcommand {
-            "nextest" if matches!(verb, Some("list" | "archive" | "show-config")) => true,
+            "nextest" if verb.is_some_and(|verb| starts_none.contains(&verb)) => true,
             "test" | "bench" if self.has("--list") => true,
-            _ => cargos.any(|word| matches!(word, "--no-run" | "--help" | "-h")),
+            _ => {
+                cargos.any(|word| matches!(word, "--no-run" | "--help" | "-h" | "--version" | "-V"))
+            }
         }
     }
 
@@ -256,6 +259,9 @@ mod tests {
             ("nextest", "--manifest-path gpu/Cargo.toml list", true),
             ("nextest", "--color=always archive", true),
             ("nextest", "--profile list run", false),
+            ("nextest", "--version", true),
+            ("nextest", "self update", true),
+            ("nextest", "help run", true),
             ("test", "list", false),
             ("run", "-- --list -h", false),
             ("run", "serve --help", false),
