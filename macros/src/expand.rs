@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, ItemFn, ReturnType, parse_quote};
+use syn::{Attribute, ItemFn, ReturnType, Type, parse_quote};
 
 use crate::args::Args;
 use crate::input::{self, Input};
@@ -212,7 +212,11 @@ fn new_case(path: &TokenStream, paths: &Paths, function: &ItemFn) -> TokenStream
         ReturnType::Type(_, output) => Span::call_site().located_at(output.span()),
     };
     let finish = paths.private("finish");
-    let finish = quote_spanned!(at=> || #finish(#name()));
+    let finish = match &function.sig.output {
+        // A call with a value that never exists would be reported as unreachable.
+        ReturnType::Type(_, output) if matches!(**output, Type::Never(_)) => quote!(|| #name()),
+        _ => quote_spanned!(at=> || #finish(#name())),
+    };
     quote!(#case::new(#path, #origin!(#place), #finish))
 }
 

@@ -41,7 +41,8 @@ fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
         ));
     }
     let name = &function.sig.ident;
-    let static_ = format_ident!("__gpu_leak_check_warmup_{}", name, span = Span::call_site());
+    // The statics of tests begin with `__gpu_leak_check_`, and a test may be called `warmup_…`.
+    let static_ = format_ident!("__gpu_leak_warmup_{}", name, span = Span::call_site());
     let printed = name.unraw().to_string();
     let paths = Paths::new(args.library.as_ref());
     let hook = paths.private("Warmup");

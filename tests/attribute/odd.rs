@@ -131,12 +131,26 @@ mod lints {
     }
 
     #[gpu_leak_check]
+    #[ignore = "fails on purpose"]
+    #[test]
+    fn never_returns() -> ! {
+        unreachable!("but it ends")
+    }
+
+    #[gpu_leak_check]
     #[test]
     #[track_caller]
     #[cold]
     #[rustfmt::skip]
     #[clippy::cognitive_complexity = "100"]
     fn inert_attributes( ) { }
+}
+
+#[test]
+fn a_test_that_never_returns_can_only_fail() {
+    let child = gpu_leak_tests::child::run("attribute::odd::lints::never_returns");
+    assert!(!child.status.success(), "{child:#?}");
+    assert!(child.stderr.contains("but it ends"), "{child:#?}");
 }
 
 macro_rules! checked {

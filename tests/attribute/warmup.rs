@@ -44,14 +44,14 @@ fn d_checks_its_own_work_when_requested() {
 #[gpu_leak_check]
 #[test]
 fn warm_ups_run_once_in_the_order_of_their_names() {
-    assert_eq!(*WARMED.lock().unwrap(), ["a", "b"]);
+    assert_eq!(*WARMED.lock().unwrap(), ["a", "b", "pool"]);
 }
 
 #[test]
 #[ignore = "run in a process of its own"]
 fn opens_a_scope_before_any_check() {
     let scope = Scope::open("first");
-    assert_eq!(*WARMED.lock().unwrap(), ["a", "b"]);
+    assert_eq!(*WARMED.lock().unwrap(), ["a", "b", "pool"]);
     scope.finish().assert_clean();
 }
 
@@ -98,6 +98,20 @@ fn a_warm_up_may_run_checks_of_its_own() {
     let test = "attribute::warmup::warm_ups_run_once_in_the_order_of_their_names";
     let child = Run::of(test).env("WARMUP_CHECKS", "1").run();
     assert!(child.status.success(), "{child:#?}");
+}
+
+/// The warm-up and the test must not be expanded to items with the same name.
+mod similar_names {
+    #[gpu_leak_check::warmup]
+    fn pool() {
+        super::WARMED.lock().unwrap().push("pool");
+    }
+
+    #[gpu_leak_check::gpu_leak_check]
+    #[test]
+    fn warmup_pool() {
+        assert!(super::WARMED.lock().unwrap().contains(&"pool"));
+    }
 }
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
