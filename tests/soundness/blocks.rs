@@ -636,6 +636,26 @@ fn a_block_has_the_name_of_its_test_even_if_the_test_is_unchecked() {
     assert!(again.contains(test), "{again}");
 }
 
+#[gpu_leak_check(unchecked_if(true, "it is known to leak"))]
+#[ignore = "leaks on purpose"]
+#[test]
+fn is_unchecked_and_leaks() {
+    take(MIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn calls_an_unchecked_test() {
+    is_unchecked_and_leaks();
+}
+
+#[test]
+fn memory_left_by_an_unchecked_test_counts_for_the_test_that_calls_it() {
+    let checked = checked::finish(of("blocks::calls_an_unchecked_test").beside_others());
+    assert_leaked(&checked, "calls_an_unchecked_test", MIB);
+}
+
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
