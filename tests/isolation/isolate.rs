@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::{Check, OnLeak, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::{Child, Run};
 use rstest::rstest;
@@ -217,6 +217,55 @@ fn tests_whose_processes_ended_are_counted_once_each() {
     assert!(reported.contains("2 checked: 2 aborted"), "{reported}");
     let names = "aborted: isolation::isolate::aborts, isolation::isolate::exits";
     assert!(reported.contains(names), "{reported}");
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "crashes on purpose"]
+#[test]
+#[expect(unsafe_code, reason = "registers an exit handler")]
+fn crashes_at_its_end() {
+    extern "C" fn crash() {
+        std::process::abort();
+    }
+    // SAFETY: the handler is a plain function of this program that never returns.
+    unsafe { libc::atexit(crash) };
+}
+
+#[test]
+fn a_process_that_crashes_after_the_test_fails_it() {
+    let checked = run("crashes_at_its_end");
+    let reported = &checked.child.stderr;
+    assert!(!checked.child.status.success(), "{}", checked.output());
+    let why = "the test passed, but its own process then ended with signal: 6 (SIGABRT)";
+    assert!(reported.contains(why), "{reported}");
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "run by another test"]
+#[test]
+fn frees_after_a_verdict() {
+    let mut left = Vec::new();
+    let step = Check::new("step").confirm(false).on_leak(OnLeak::Warn);
+    step.run(|| left.push(take(64)));
+    left.into_iter().for_each(give_back);
+}
+
+#[test]
+fn a_late_free_is_in_the_only_summary() {
+    let checked = run("frees_after_a_verdict");
+    let reported = &checked.child.stderr;
+    assert!(checked.child.status.success(), "{}", checked.output());
+    assert_eq!(
+        reported.matches("gpu-leak-check: ").count(),
+        1,
+        "{reported}"
+    );
+    let (_, summary) = reported
+        .split_once("gpu-leak-check: 2 checked")
+        .expect("a summary");
+    let late = "the program freed 1 resource of the leak (64 B)";
+    assert!(summary.contains(late), "{reported}");
+    assert_eq!(checked.late.len(), 1, "{}", checked.output());
 }
 
 #[gpu_leak_check(isolate)]

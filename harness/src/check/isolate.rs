@@ -17,7 +17,7 @@ use std::{env, thread};
 use serde::{Deserialize, Serialize};
 
 use super::naming::subject_of;
-use super::process::exit_summary;
+use super::process::{exit_summary, late};
 use super::turn::child;
 use super::{body, outcome};
 use crate::capture::record;
@@ -72,11 +72,18 @@ pub(crate) fn run(case: &Case) -> ExitCode {
     });
     match ran {
         Ran {
-            ended: Some(ended), ..
+            ended: Some(ended),
+            status,
+            ..
         } => {
             exit_summary::change(|summary| summary.merge(&ended.summary));
             match ended.how {
-                How::Passed => ExitCode::SUCCESS,
+                How::Passed if status.success() => ExitCode::SUCCESS,
+                // Without `isolate`, this would fail all tests of the process.
+                How::Passed => outcome::fail(
+                    case,
+                    format!("the test passed, but its own process then ended with {status}"),
+                ),
                 How::Failed => ExitCode::FAILURE,
                 How::Panicked(message) => resume_unwind(Box::new(message)),
             }
@@ -252,6 +259,8 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
         How::Passed => 0,
         How::Failed | How::Panicked(_) => FAILED,
     };
+    // The parent prints the summary, so nothing may be left for the end of this process.
+    late::add_late_frees();
     let ended = ChildEnded {
         how,
         summary: exit_summary::take(),

@@ -51,7 +51,7 @@ pub(crate) fn watch_for_frees(report: &Report, scopes: &[ScopeId], result: &Chec
 }
 
 /// Adds late frees to the summary and to the run file.
-fn add_late_frees() {
+pub(crate) fn add_late_frees() {
     let all = std::mem::take(&mut *locked(&LEAKED));
     if all.is_empty() {
         return;
