@@ -58,6 +58,20 @@ pub(crate) fn end_with_parent(parent: u32) {
     let _ = parent;
 }
 
+/// Writes what C code has printed to the standard output. If that is a pipe, the C library would
+/// write it only when its buffer is full, or at the end of the process.
+pub(crate) fn flush_output_of_c() {
+    #[cfg(target_os = "linux")]
+    {
+        unsafe extern "C" {
+            static stdout: *mut libc::FILE;
+        }
+        // SAFETY: the C library sets this variable before the program begins. The stream that it
+        // points to exists until the process ends, and locks itself during the call.
+        unsafe { libc::fflush(stdout) };
+    }
+}
+
 /// Whether the process has begun to exit.
 pub(crate) fn exiting() -> bool {
     EXITING.load(Ordering::Relaxed)

@@ -220,6 +220,36 @@ fn tests_whose_processes_ended_are_counted_once_each() {
 }
 
 #[gpu_leak_check(isolate)]
+#[ignore = "run by another test"]
+#[test]
+#[expect(unsafe_code, reason = "prints as a library in C does")]
+fn prints_from_c() {
+    // SAFETY: the text ends with a zero byte.
+    unsafe { libc::puts(c"printed by C".as_ptr()) };
+}
+
+#[test]
+fn what_c_code_prints_is_shown() {
+    let child = of("prints_from_c").run();
+    assert!(child.stdout.contains("printed by C\n"), "{child:#?}");
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "run by another test"]
+#[test]
+#[expect(unsafe_code, reason = "the standard library keeps its output open")]
+fn closes_its_output() {
+    // SAFETY: the descriptor is used only to print.
+    unsafe { libc::close(1) };
+}
+
+#[test]
+fn a_test_may_close_its_output() {
+    let child = of("closes_its_output").run();
+    assert!(child.status.success(), "{child:#?}");
+}
+
+#[gpu_leak_check(isolate)]
 #[ignore = "crashes on purpose"]
 #[test]
 #[expect(unsafe_code, reason = "registers an exit handler")]

@@ -5,7 +5,12 @@
 //! which the parent prints as it arrives, so that libtest captures and shows it. The second line
 //! contains the outcome. If it is missing, the process ended inside the test.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+#[cfg(unix)]
+use std::os::fd::AsFd;
+#[cfg(windows)]
+use std::os::windows::io::AsHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -248,7 +253,9 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     if let Some(parent) = child::parent(permit) {
         exit::end_with_parent(parent);
     }
-    print_uncaptured(&format!("{}\n", first_line(permit)));
+    // The test may close or redirect its standard output.
+    let output = own_stdout().ok();
+    print_uncaptured(output.as_ref(), &format!("{}\n", first_line(permit)));
     let end = catch_unwind(AssertUnwindSafe(test));
     let how = match &end {
         Ok(code) if *code == ExitCode::SUCCESS => How::Passed,
@@ -266,7 +273,10 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
         summary: exit_summary::take(),
     };
     let carried = serde_json::to_string(&ended).unwrap_or_default();
-    print_uncaptured(&format!("{}{carried}\n", last_line(permit)));
+    print_uncaptured(
+        output.as_ref(),
+        &format!("{}{carried}\n", last_line(permit)),
+    );
     // Only this test was meant to run. Without this exit, a test that is registered twice would run
     // again.
     std::process::exit(code)
@@ -279,12 +289,21 @@ fn permit() -> Option<&'static str> {
     (TAKEN.fetch_add(1, Ordering::Relaxed) == 0).then_some(permit)
 }
 
-/// Prints a line, bypassing libtest's capture.
-fn print_uncaptured(line: &str) {
-    let mut stdout = io::stdout().lock();
+/// Returns another handle of the standard output.
+fn own_stdout() -> io::Result<File> {
+    #[cfg(unix)]
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    #[cfg(windows)]
+    let output = io::stdout().as_handle().try_clone_to_owned()?;
+    Ok(output.into())
+}
+
+/// Prints a line, bypassing libtest's capture. What was printed before stays in front of it.
+fn print_uncaptured(output: Option<&File>, line: &str) {
     // An error means that the parent has ended, so there is no reader.
-    let _ = stdout.write_all(line.as_bytes());
-    let _ = stdout.flush();
+    let _ = io::stdout().flush();
+    exit::flush_output_of_c();
+    let _ = output.map(|mut output| output.write_all(line.as_bytes()));
 }
 
 fn aborted(case: &Case, status: ExitStatus) -> Report {
