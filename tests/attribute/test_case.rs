@@ -53,10 +53,34 @@ fn panics_and_leaks(number: u64) {
     panic!("on purpose");
 }
 
+/// `test_case` passes the attribute to each case before the runtime's attribute has made the test.
+#[gpu_leak_check]
+#[test_case(0 => panics "zero")]
+#[test_case(1 => 1)]
+#[tokio::test]
+async fn outcomes_on_a_runtime(number: u32) -> u32 {
+    assert!(number > 0, "zero");
+    number
+}
+
+#[gpu_leak_check]
+#[test_case(1 => panics "on purpose" ; "leaks")]
+#[test_case(2 => panics "on purpose" ; "leaks too")]
+#[tokio::test]
+#[ignore = "leaks on purpose"]
+async fn panics_on_a_runtime(number: u64) {
+    panics_and_leaks(number);
+}
+
 #[test]
 fn a_leak_fails_a_case_that_panics_as_it_should() {
-    for case in ["test_case_1_with_text", "test_case_2_any"] {
-        let child = fails(&format!("attribute::test_case::panics_and_leaks::{case}"));
+    for case in [
+        "panics_and_leaks::test_case_1_with_text",
+        "panics_and_leaks::test_case_2_any",
+        "panics_on_a_runtime::test_case_1_leaks",
+        "panics_on_a_runtime::test_case_2_leaks_too",
+    ] {
+        let child = fails(&format!("attribute::test_case::{case}"));
         let reported = format!("{}{}", child.stdout, child.stderr);
         assert!(reported.contains("gpu leak: 1 allocation"), "{reported}");
     }
