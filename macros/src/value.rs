@@ -269,7 +269,12 @@ pub(crate) fn is_alone(input: ParseStream<'_>) -> bool {
 /// Parses `=` and an expression.
 fn assigned(input: ParseStream<'_>) -> syn::Result<Expr> {
     input.parse::<Token![=]>()?;
-    input.parse()
+    let mut value = input.parse()?;
+    // An argument of a macro, such as `$limit:literal`, is in an invisible group.
+    while let Expr::Group(group) = value {
+        value = *group.expr;
+    }
+    Ok(value)
 }
 
 /// Parses `=` and text in quotes. Returns the error `mistake` if the value is anything else.

@@ -165,6 +165,25 @@ checked!(by_a_macro, {
     super::case("attribute::odd::by_a_macro");
 });
 
+macro_rules! limited {
+    ($name:ident, $limit:expr, $rounds:literal, $settle:literal) => {
+        #[gpu_leak_check::gpu_leak_check(
+                            max_allocated = $limit,
+                            rounds = $rounds,
+                            settle = $settle
+                        )]
+        #[test]
+        fn $name() {
+            let options = super::case(concat!("attribute::odd::", stringify!($name))).options;
+            let values = (options.max_allocated, options.rounds);
+            assert_eq!(values, (Some(1 << 20), Some(3)));
+        }
+    };
+}
+
+limited!(by_the_arguments_of_a_macro, "1 MiB", 3, "1s");
+limited!(by_an_expression_of_a_macro, 1 << 20, 3, "1s");
+
 #[expect(
     unnameable_test_items,
     reason = "rustc warns that libtest cannot run a test inside a function"
