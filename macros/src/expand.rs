@@ -224,8 +224,9 @@ fn new_case(path: &TokenStream, paths: &Paths, function: &ItemFn) -> TokenStream
 fn printed(name: &Ident) -> String {
     let plain = name.unraw().to_string();
     match syn::parse_str::<Ident>(&plain) {
-        Ok(_) => plain,
-        Err(_) => name.to_string(),
+        // `gen` is a keyword since the edition 2024, and syn does not know the edition.
+        Ok(_) if plain != "gen" => plain,
+        _ => name.to_string(),
     }
 }
 

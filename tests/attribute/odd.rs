@@ -65,11 +65,15 @@ mod r#mod {
     #[gpu_leak_check]
     #[test]
     fn r#plain() {}
+
+    #[gpu_leak_check]
+    #[test]
+    fn r#gen() {}
 }
 
 #[test]
 fn a_raw_name_is_registered_as_libtest_prints_it() {
-    for name in ["match", "plain"] {
+    for name in ["match", "plain", "gen"] {
         let case = gpu_leak_check::registry::cases()
             .into_iter()
             .find(|case| case.name().ends_with(name) && case.name().contains("odd::"))
