@@ -153,10 +153,15 @@ impl Header {
 
 /// Returns the path of the program that a process of this user runs.
 fn program_of(pid: u32) -> Option<String> {
-    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-    let program = program.to_string_lossy();
-    // The program may have been rebuilt since it was started.
-    Some(program.trim_end_matches(" (deleted)").to_owned())
+    let link = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    Some(program_at(&link))
+}
+
+/// Returns the path of a running program as text. Linux adds ` (deleted)` to the path if the
+/// program has been rebuilt since it was started.
+pub(super) fn program_at(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    path.trim_end_matches(" (deleted)").to_owned()
 }
 
 /// Returns the namespace of this machine's process IDs, as this process sees it.

@@ -11,7 +11,7 @@ use super::owner::without_hash;
 use super::run_directory::{RunDirectory, UNFINISHED, run_files, run_name};
 use super::run_file::{
     Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SNAPSHOT, Unchecked,
-    Unowned,
+    Unowned, program_at,
 };
 use crate::exec_settings::{text_variable, variable};
 use crate::files::through_no_link;
@@ -181,14 +181,14 @@ impl Sink {
 }
 
 fn open(directory: &RunDirectory) -> io::Result<PathBuf> {
-    let executable = env::current_exe().unwrap_or_default();
+    let executable = program_at(&env::current_exe().unwrap_or_default());
     let pid = process::id();
-    let path = directory.create_file(&binary_name(&executable), pid)?;
+    let path = directory.create_file(&binary_name(executable.as_ref()), pid)?;
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let header = Header {
-        executable: executable.to_string_lossy().into_owned(),
+        executable,
         started_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
         attempt: attempt(text_variable),
         environment: Environment::of_this_process(),

@@ -2,10 +2,11 @@ mod schema;
 
 use std::fs;
 use std::io::Read;
+use std::path::Path;
 
 use super::{
     Began, Environment, Header, Lost, ProcessSnapshot, Record, RunFile, SCHEMA, Unowned, pid_space,
-    read,
+    program_at, read,
 };
 use crate::report::check_report::{CheckStatus, Report};
 
@@ -174,6 +175,13 @@ fn a_process_is_known_to_run_only_in_its_own_pid_namespace() {
         ..this
     };
     assert_eq!(elsewhere.is_running(), None);
+}
+
+#[test]
+fn a_program_that_was_rebuilt_while_it_ran_keeps_its_path() {
+    for link in ["/w/train-01", "/w/train-01 (deleted)"] {
+        assert_eq!(program_at(Path::new(link)), "/w/train-01");
+    }
 }
 
 #[test]
