@@ -172,10 +172,10 @@ checked!(by_a_macro, {
 macro_rules! limited {
     ($name:ident, $limit:expr, $rounds:literal, $settle:literal) => {
         #[gpu_leak_check::gpu_leak_check(
-                            max_allocated = $limit,
-                            rounds = $rounds,
-                            settle = $settle
-                        )]
+                                            max_allocated = $limit,
+                                            rounds = $rounds,
+                                            settle = $settle
+                                        )]
         #[test]
         fn $name() {
             let options = super::case(concat!("attribute::odd::", stringify!($name))).options;

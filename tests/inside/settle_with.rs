@@ -135,6 +135,23 @@ fn a_panic_in_settle_with_fails_the_test() {
 }
 
 #[test]
+#[ignore = "panics on purpose"]
+fn finishes_a_scope_that_cannot_settle() {
+    let scope = Scope::open("step");
+    scope.in_scope(|| settle_with(|| panic!("the device is lost")));
+    drop(scope.finish());
+}
+
+#[test]
+fn a_scope_that_cannot_settle_is_not_reported_as_dropped() {
+    let checked = run("finishes_a_scope_that_cannot_settle");
+    let output = checked.output();
+    assert!(!checked.child.status.success(), "{output}");
+    assert!(output.contains("the device is lost"), "{output}");
+    assert!(!output.contains("was dropped without `finish`"), "{output}");
+}
+
+#[test]
 fn outside_of_every_check_settle_with_is_not_called() {
     settle_with(|| panic!("there is no check"));
 }

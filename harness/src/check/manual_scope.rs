@@ -2,18 +2,19 @@
 
 use std::future::Future;
 use std::ops::Deref;
-use std::panic::{Location, panic_any};
+use std::panic::{Location, panic_any, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::body::End;
 use super::naming::subject_at;
-use super::outcome::{self, Outcome};
+use super::outcome::{self, Checked, Outcome};
 use super::process::exit_summary;
 use super::run::Run;
 use super::scopes::open::{Token, current};
 use super::session::{Session, refuse};
-use super::{assertion, settle_with, turn};
+use super::settle_with::settle_after;
+use super::{assertion, turn};
 use crate::config::CheckSettings;
 use crate::ledger::ScopeId;
 use crate::options::Options;
@@ -139,12 +140,21 @@ impl OpenScope {
     ///     println!("{finding}");
     /// }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if a function that was registered with [`settle_with`](crate::settle_with) panics.
     #[must_use = "the report does not fail the test by itself: see `assert_clean`"]
     pub fn finish(self) -> Report {
         let mut session = self.session;
-        settle_with::settle(self.scope.id);
-        session.finish_run(self.run, End::Passed);
-        let mut report = session.finish().report;
+        let end = settle_after(self.scope.id, End::Passed);
+        session.finish_run(self.run, end);
+        let Checked {
+            end, mut report, ..
+        } = session.finish();
+        if let End::Panicked(payload) = end {
+            resume_unwind(payload);
+        }
         // The caller decides the outcome, with `assert_clean`. Only one outcome is already certain:
         // `Fail`, if nothing could be seen and the policy fails a check for that reason.
         let is_blind = report.status.is_unmeasured();

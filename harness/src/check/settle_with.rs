@@ -57,7 +57,7 @@ pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
 const MOST_ROUNDS: usize = 100;
 
 /// Calls the functions registered in `scope`, on this thread.
-pub(super) fn settle(scope: ScopeId) {
+fn settle(scope: ScopeId) {
     let _token = Token::set(scope);
     for _ in 0..MOST_ROUNDS {
         let registered = take(scope);
