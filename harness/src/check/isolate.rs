@@ -300,8 +300,10 @@ fn own_stdout() -> io::Result<File> {
 
 /// Prints a line, bypassing libtest's capture. What was printed before stays in front of it.
 fn print_uncaptured(output: Option<&File>, line: &str) {
+    // The lock keeps other threads from printing in the middle of the line.
+    let mut stdout = io::stdout().lock();
     // An error means that the parent has ended, so there is no reader.
-    let _ = io::stdout().flush();
+    let _ = stdout.flush();
     exit::flush_output_of_c();
     let _ = output.map(|mut output| output.write_all(line.as_bytes()));
 }
