@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, OnLeak, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
-use gpu_leak_tests::child::{Child, Run};
+use gpu_leak_tests::child::{self, Child, Run};
 use rstest::rstest;
 
 use super::{give_back, take};
@@ -328,6 +328,33 @@ fn another_program_that_the_test_starts_isolates_its_own_tests() {
         2,
         "{child:#?}"
     );
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn isolates_a_test_after_its_program_was_removed() {
+    if let Some(program) = std::env::var_os("PROGRAM_TO_REMOVE") {
+        std::fs::remove_file(program).expect("the program is there");
+    }
+    looks_for_the_mark();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_that_is_rebuilt_while_it_runs_still_isolates_its_tests() {
+    let program = std::env::current_exe().expect("this program");
+    let link = program.with_file_name(format!("isolates-{}", std::process::id()));
+    std::fs::hard_link(&program, &link).expect("the link is created");
+    let mut other = Command::new(&link);
+    child::clean(&mut other);
+    let test = "isolation::isolate::isolates_a_test_after_its_program_was_removed";
+    let ran = other
+        .args([test, "--exact", "--ignored", "--nocapture"])
+        .env("PROGRAM_TO_REMOVE", &link)
+        .output()
+        .expect("a child process");
+    let printed = String::from_utf8_lossy(&ran.stdout);
+    assert!(printed.contains("marked: false"), "{ran:#?}");
 }
 
 #[gpu_leak_check(isolate)]

@@ -107,7 +107,12 @@ pub(crate) fn run(case: &Case) -> ExitCode {
 }
 
 fn command(case: &Case, permit: &str) -> io::Result<Command> {
-    let mut command = Command::new(env::current_exe()?);
+    let mut program = env::current_exe()?;
+    if cfg!(target_os = "linux") && !program.exists() {
+        // The program has been rebuilt since it was started, and this still leads to it.
+        program = "/proc/self/exe".into();
+    }
+    let mut command = Command::new(program);
     child::pass(&mut command, case.name(), permit);
     command
         .env("GPU_LEAK_CHECK_RUN", Sink::run())
