@@ -452,10 +452,10 @@ mod tests {
         };
         let twice = unchecked(&["optim", "optim"]);
         assert!(twice.contains("; 1 unchecked\n"), "{twice}");
-        assert!(twice.contains("unchecked: works allocated"), "{twice}");
+        assert!(twice.contains("unchecked: works created"), "{twice}");
         let both = unchecked(&["optim", "train"]);
         assert!(both.contains("; 2 unchecked\n"), "{both}");
-        let named = "unchecked: works of optim, works of train allocated";
+        let named = "unchecked: works of optim, works of train created";
         assert!(both.contains(named), "{both}");
     }
 
