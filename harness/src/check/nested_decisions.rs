@@ -31,7 +31,7 @@ pub(super) fn record(
     failure: Option<FailureId>,
     entries: &[Suppression],
 ) {
-    if let Some(Around { outer, keeper }) = Around::of(scope) {
+    if let Some(OuterCheck { outer, keeper }) = OuterCheck::of(scope) {
         let test = tree::check_around(outer).map(|it| it.test.clone());
         let is_of_process = keeper == outer;
         // The check around this one applies the same entry of the file to all blocks together, so
@@ -67,14 +67,14 @@ pub(super) fn record(
 }
 
 /// The check around a nested check.
-struct Around {
+struct OuterCheck {
     /// Its scope.
     outer: ScopeId,
     /// The scope for which the decisions of the nested check are kept.
     keeper: ScopeId,
 }
 
-impl Around {
+impl OuterCheck {
     /// Returns the check around the check whose last run had this scope. A check inside a process
     /// that is judged as a whole is not nested, and is removed at its end, so the process itself
     /// keeps its decisions.
@@ -110,7 +110,7 @@ fn failed_sum(finding: &Finding) -> FailedSum {
 /// is the scope of the nested check's last run, and `runs` contains all of its runs. Each run
 /// except the first confirms findings.
 pub(super) fn leave_out_further_runs(scope: ScopeId, runs: &[RunInput]) {
-    let around = Around::of(scope);
+    let around = OuterCheck::of(scope);
     let (Some(around), [first, second, ..], Some(last)) = (around, runs, runs.last()) else {
         return;
     };
