@@ -273,7 +273,7 @@ fn has_an_older_worker() {
 #[test]
 fn allowed_memory_outside_any_check_is_unchecked() {
     let checked = run("allowed::makes_a_table_unchecked");
-    let unchecked = "unchecked: hooks::allowed::makes_a_table_unchecked allocated";
+    let unchecked = "unchecked: hooks::allowed::makes_a_table_unchecked created";
     assert!(
         checked.child.stderr.contains(unchecked),
         "{}",
