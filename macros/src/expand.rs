@@ -67,7 +67,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     let args = Args::parse(tokens.clone(), requeued.inherited.as_ref())?;
     conflicts::check_layer(|name| args.value(name))?;
     let paths = Paths::new(args.library.as_ref());
-    // If the attribute that makes the test was above this one, libtest has read `#[should_panic]`.
+    // If an attribute above this one made the test, that test already has its `#[should_panic]`.
     let is_made = requeued.has_test && !function.attrs.iter().any(attributes::makes_test);
     // rstest applies `#[should_panic]` only to the case that follows it.
     if is_made || !function.attrs.iter().any(attributes::is_case) {

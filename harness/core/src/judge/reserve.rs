@@ -6,7 +6,7 @@
 //! which other code in the process could have changed a reserve is not judged: it neither shows a
 //! rise nor confirms the rise of another run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::finding::Found;
 use super::input::{CheckInput, Ownership, RunInput};
@@ -84,35 +84,28 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
 /// the sum of all rounds.
 fn rises(input: &CheckInput, is_selected: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
     let runs = input.judged_runs().iter().filter(|run| is_selected(run));
-    let mut rises = Rise::all(runs, |run, usage| match is_kept_by_broken(usage, run) {
+    let all = Rise::all(runs, |run, usage| match is_kept_by_broken(usage, run) {
         true => 0,
         false => risen(usage, run, input),
     });
-    let key = |rise: &Rise| (rise.name.layer(), rise.place);
-    let mut sums: BTreeMap<_, Vec<u64>> = BTreeMap::new();
-    for rise in &rises {
-        let of_layer = sums.entry(key(rise)).or_default();
-        of_layer.resize(rise.bytes.len(), 0);
-        for (sum, bytes) in of_layer.iter_mut().zip(&rise.bytes) {
-            *sum = sum.saturating_add(*bytes);
+    let is_tolerated = |rise: &Rise, run: usize| {
+        let key = |it: &Rise| (it.name.layer(), it.place);
+        let of_layer = all.iter().filter(|it| key(it) == key(rise));
+        let rises = of_layer.flat_map(|it| match input.facts.rounds > 1 {
+            true => &it.bytes[..],
+            false => &it.bytes[run..=run],
+        });
+        total(rises.copied()) <= input.facts.reserved_tolerance
+    };
+    let beyond = all.iter().map(|rise| {
+        let bytes = rise.bytes.iter().enumerate();
+        let bytes = bytes.map(|(run, bytes)| if is_tolerated(rise, run) { 0 } else { *bytes });
+        Rise {
+            bytes: bytes.collect(),
+            ..rise.clone()
         }
-    }
-    if input.facts.rounds > 1 {
-        for of_layer in sums.values_mut() {
-            let sum = total(of_layer.iter().copied());
-            of_layer.fill(sum);
-        }
-    }
-    for rise in &mut rises {
-        let of_layer = &sums[&key(rise)];
-        for (bytes, sum) in rise.bytes.iter_mut().zip(of_layer) {
-            if *sum <= input.facts.reserved_tolerance {
-                *bytes = 0;
-            }
-        }
-    }
-    rises.retain(|rise| rise.most() != 0);
-    rises
+    });
+    beyond.filter(|rise| rise.most() != 0).collect()
 }
 
 /// Returns by how much a reserve rose in a run beyond the amount that live blocks explain.

@@ -13,7 +13,7 @@ use crate::report::FindingKind;
 use crate::units::total;
 
 /// How much one figure rose in each run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rise {
     pub(crate) name: LayerName,
     pub(crate) place: Place,
