@@ -3,11 +3,13 @@
 #![expect(unsafe_code, reason = "allocates memory from the driver")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
 
 use cudarc::driver::{CudaContext, result};
 
 use gpu_leak_check::ledger::{Kind, Layer};
+use gpu_leak_check::observe::Source;
 use gpu_leak_check::probe::{Probe, Segment};
 use gpu_leak_check::report::check_report::{CheckStatus, Confirmation, FindingKind, Outcome};
 use gpu_leak_check::{Place, gpu_leak_check};
@@ -108,6 +110,63 @@ impl Probe for Rmm {
             address: 1,
             bytes: 1,
         }]
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+/// A probe that starts the thread on which its allocator does all work, as cubecl's does.
+struct Remote;
+
+static REMOTE: Remote = Remote;
+gpu_leak_check::probe!(&REMOTE);
+
+/// The allocator of [`Remote`].
+static REMOTE_BLOCKS: Source = Source::new("remote", &[]);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+impl Remote {
+    /// Runs `job` on the allocator's thread, and waits for it.
+    fn run(job: impl FnOnce() + Send + 'static) {
+        static JOBS: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
+        let jobs = JOBS.get_or_init(|| {
+            let (jobs, queue) = mpsc::channel::<Job>();
+            let worker = thread::Builder::new().name("remote".to_owned());
+            let worker = worker.spawn(move || queue.into_iter().for_each(|job| job()));
+            worker.expect("a thread");
+            jobs
+        });
+        let (done, end) = mpsc::channel();
+        let job = move || {
+            job();
+            done.send(()).expect("the caller waits");
+        };
+        jobs.send(Box::new(job)).expect("a running thread");
+        end.recv().expect("the job has run");
+    }
+}
+
+impl Probe for Remote {
+    fn name(&self) -> &'static str {
+        "remote"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        Self::run(|| ());
+        Vec::new()
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        Vec::new()
     }
 
     fn empty_cache(&self, _: Place) {}
@@ -309,4 +368,46 @@ fn a_probe_that_panics_fails_the_check_that_reads_it() {
     for other in ["future", "warm-up"] {
         assert!(!reason.what.contains(other), "{}", reason.what);
     }
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn works_on_the_thread_of_a_probe() {
+    Remote::run(|| {
+        REMOTE_BLOCKS.allocated(Place::named("remote:0"), 1 << 40, 8);
+        REMOTE_BLOCKS.freed(1 << 40);
+    });
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_a_block_on_the_thread_of_a_probe() {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 40);
+    Remote::run(|| {
+        let address = NEXT.fetch_add(8, Ordering::Relaxed);
+        REMOTE_BLOCKS.allocated(Place::named("remote:0"), address, 8);
+    });
+}
+
+/// The thread works for the checked test. It is not an unchecked test.
+#[test]
+fn the_thread_of_a_probe_is_not_an_unchecked_test() {
+    let checked = checked::run("works_on_the_thread_of_a_probe");
+    checked.assert_clean();
+    assert!(
+        !checked.output().contains("unchecked"),
+        "{}",
+        checked.output()
+    );
+    let checked = checked::run("keeps_a_block_on_the_thread_of_a_probe");
+    let (report, output) = (checked.report(), checked.output());
+    let leaks: Vec<_> = report
+        .findings
+        .iter()
+        .map(|it| (it.kind, it.count, it.bytes))
+        .collect();
+    assert_eq!(leaks, [(FindingKind::Leaked, 1, 8)], "{output}");
+    assert!(!output.contains("unchecked"), "{output}");
 }

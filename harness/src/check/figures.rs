@@ -1,9 +1,10 @@
 //! The current memory usage, for a test's own assertions.
 
+use super::readings::ask;
 use super::{blind, naming, readings};
 use crate::judge::{self, CheckInput, LayerName, LiveRecord, RunInput, Usage};
 use crate::ledger::{self, Layer, Place, Record, ScopeId};
-use crate::probe;
+use crate::probe::{self, Probe};
 use crate::report::check_report::Finding;
 use crate::report::{Style, text};
 use crate::units::total;
@@ -35,7 +36,7 @@ pub fn gpu_available() -> bool {
 /// ```
 #[must_use]
 pub fn memory_allocated(place: Place) -> u64 {
-    let inside = probes_at(place).map(|probe| probe.allocated(place));
+    let inside = probes_at(place).map(|it| ask(it, |probe| probe.allocated(place)));
     total(inside.chain([beside_probes(place)]))
 }
 
@@ -50,7 +51,7 @@ pub fn memory_allocated(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn memory_reserved(place: Place) -> u64 {
-    let inside = probes_at(place).map(|probe| probe.reserved(place));
+    let inside = probes_at(place).map(|it| ask(it, |probe| probe.reserved(place)));
     let layers = current_usage().layers;
     let pools = layers
         .iter()
@@ -112,9 +113,9 @@ fn current_usage() -> Usage {
     readings::read(&snapshot, false, false, None)
 }
 
-fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
+fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn Probe> {
     let all = probe::all().into_iter();
-    all.filter(move |probe| probe.places().contains(&place))
+    all.filter(move |probe| ask(*probe, Probe::places).contains(&place))
 }
 
 /// Returns the live records for which `is_meant` returns `true`, except the segments of allocators

@@ -21,12 +21,13 @@
 //!   figures                      what is held now, for a test's own assertions
 //! 2 body turn                    a body, on its own thread or on the current one; which check may run now (the gate),
 //!                                and what else may be running (`concurrency`);
+//!   readings                     how all figures are read;
 //!   collect                      what a run has left: records with their owners, anomalies, what was freed;
 //!   naming                       the names in a report, and the name of the check itself;
 //!   holders                      who still holds what leaked;
 //!   movements                    the allocations and frees in a recording
 //! 1 scopes                       who owns a resource: the tree of scopes, the tokens of threads;
-//!   blind readings               what could not be seen, and which test broke a context; how all figures are read;
+//!   blind                        what could not be seen, and which test broke a context;
 //!   recording replay             what a check adds to the recording of its process; how a recording is judged again;
 //!   several_calls                which functions make the same call at several places;
 //!   threads                      the threads of this process, and which of them belong to a driver;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
+use super::scopes::open::Token;
 use crate::api::cuda;
 use crate::device::{memory, pools, synchronise};
 use crate::judge::{ContextError, LayerName, LayerUsage, SegmentMap, Usage, rounding};
@@ -27,14 +28,24 @@ pub(crate) fn synchronise(scope: ScopeId) -> Option<ContextError> {
 pub(crate) fn empty_caches() {
     note_reserves();
     for (probe, place) in probes() {
-        probe.empty_cache(place);
+        ask(probe, |probe| probe.empty_cache(place));
     }
+}
+
+/// Calls a function of a probe. The function may start a thread on which the allocator works for
+/// all tests, so such a thread must not belong to the check that happens to call first.
+pub(super) fn ask<R>(
+    probe: &'static dyn Probe,
+    function: impl FnOnce(&'static dyn Probe) -> R,
+) -> R {
+    let _token = Token::of_any_check();
+    function(probe)
 }
 
 /// Returns the probes, each with every place where its allocator has memory.
 fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
     probe::all().into_iter().flat_map(|probe| {
-        let places: BTreeSet<Place> = probe.places().into_iter().collect();
+        let places: BTreeSet<Place> = ask(probe, Probe::places).into_iter().collect();
         places.into_iter().map(move |place| (probe, place))
     })
 }
@@ -167,7 +178,8 @@ fn unreported_at(baseline: Option<&Baseline>, usage: &LayerUsage) -> u64 {
 fn layer(probed: &ProbedLayer, baseline: Option<&Baseline>) -> LayerUsage {
     let ProbedLayer { layer, place, .. } = *probed;
     let sum = |figure: fn(&dyn Probe, Place) -> u64| {
-        total(probed.probes.iter().map(|probe| figure(*probe, place)))
+        let probes = probed.probes.iter();
+        total(probes.map(|probe| ask(*probe, |probe| figure(probe, place))))
     };
     let counted = || ledger::live().bytes(layer, place);
     let before = counted();
@@ -209,7 +221,7 @@ pub(crate) fn segments() -> SegmentMap {
     let mut segments = SegmentMap::default();
     for (probe, place) in probes() {
         let layer = Layer::allocator(probe.name());
-        segments.add(layer, place, &probe.segments(place));
+        segments.add(layer, place, &ask(probe, |probe| probe.segments(place)));
     }
     segments
 }

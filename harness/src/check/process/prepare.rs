@@ -3,13 +3,11 @@
 
 use std::thread;
 
-use gpu_leak_interpose as threads;
-
 use crate::api::{self, MissedBefore};
 use crate::capture::{self, record};
 use crate::check::body;
 use crate::check::scopes::hooks;
-use crate::check::scopes::open::is_inside_a_check;
+use crate::check::scopes::open::{Token, is_inside_a_check, is_of_any_check};
 use crate::device::start::BeforeFirstThread;
 use crate::ledger::Layer;
 use crate::sync::OnceLock;
@@ -56,10 +54,6 @@ fn record_from_the_beginning() {
     }
 }
 
-/// The token of a warm-up's thread and of the threads that it starts. No scope has this ID, so the
-/// resources of these threads belong to no scope, and exist before every check.
-const TOKEN: u64 = 1 << 32;
-
 /// Runs every warm-up the first time this is called, before the first baseline of the process.
 /// Other checks wait until the warm-ups have ended. This does nothing for a check that a warm-up
 /// itself runs, because that check would wait forever, and nothing for a nested check, because the
@@ -69,7 +63,7 @@ const TOKEN: u64 = 1 << 32;
 ///
 /// Returns the message of a warm-up that panicked. Every check of the process then fails with it.
 pub(crate) fn warm_up() -> Result<(), String> {
-    if threads::token() == TOKEN || is_inside_a_check() {
+    if is_of_any_check() || is_inside_a_check() {
         return Ok(());
     }
     static ENDED: OnceLock<Result<(), String>> = OnceLock::new();
@@ -80,7 +74,8 @@ fn run_all() -> Result<(), String> {
     for warmup in registry::warmups() {
         let thread = thread::Builder::new().name(warmup.path.to_owned());
         let thread = thread.spawn(|| {
-            threads::set_token(TOKEN);
+            // What exists before every check belongs to no scope.
+            let _token = Token::of_any_check();
             (warmup.run)();
         });
         let end = thread

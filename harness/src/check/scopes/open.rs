@@ -75,6 +75,15 @@ impl Drop for Open {
     }
 }
 
+/// The token of threads that may work for any check, such as those that a warm-up or a probe
+/// starts. No scope has this ID.
+const OF_ANY_CHECK: u64 = 1 << 32;
+
+/// Whether this thread may work for any check, because a warm-up or a probe has started it.
+pub(crate) fn is_of_any_check() -> bool {
+    threads::token() == OF_ANY_CHECK
+}
+
 /// A guard that sets this thread's scope and restores the previous one, even after a panic. The
 /// code in `interpose/src/threads.rs` lets threads inherit a scope.
 #[derive(Debug)]
@@ -88,8 +97,18 @@ pub(crate) struct Token {
 impl Token {
     #[must_use = "if the guard is not kept, the thread leaves the scope immediately"]
     pub(crate) fn set(scope: ScopeId) -> Self {
+        Self::of(u64::from(scope.0))
+    }
+
+    /// Lets this thread, and the threads that it starts, work outside every scope.
+    #[must_use = "if the guard is not kept, the thread returns to its scope immediately"]
+    pub(crate) fn of_any_check() -> Self {
+        Self::of(OF_ANY_CHECK)
+    }
+
+    fn of(token: u64) -> Self {
         Self {
-            outer: threads::set_token(u64::from(scope.0)),
+            outer: threads::set_token(token),
             _stays_on_its_thread: PhantomData,
         }
     }
