@@ -3,7 +3,7 @@
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::fake::Fake;
 
-use super::ran;
+use super::{line_of, ran};
 
 #[test]
 fn the_program_s_own_exit_code_is_passed_on() {
@@ -82,7 +82,21 @@ fn a_program_whose_first_thread_ends_early_ends_with_its_last_thread() {
         let report = &ran.files()[0].reports[0];
         assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
         assert_eq!(report.findings[0].bytes, 4096);
+        assert_eq!(report.findings[0].location(), allocating_line());
     }
+}
+
+#[test]
+fn a_program_that_first_uses_the_driver_after_its_first_thread_has_ended_is_named() {
+    let ran = ran(&Fake::new(), &[], "main-ends-before-the-driver-begins");
+    assert_eq!(ran.reported.code, Some(1), "{:?}", ran.reported);
+    let report = &ran.files()[0].reports[0];
+    assert_eq!(report.test, "program main-ends-before-the-driver-begins");
+    assert_eq!(report.findings[0].location(), allocating_line());
+}
+
+fn allocating_line() -> String {
+    format!("cli/tests/exec/program.c:{}", line_of("allocated here"))
 }
 
 #[test]

@@ -227,6 +227,14 @@ static void *outlives_main(void *context)
     return NULL;
 }
 
+static void *begins_after_main(void *argument)
+{
+    usleep(50000);
+    begin();
+    take(4096);
+    return argument;
+}
+
 static void own_handler(int signal)
 {
     (void)signal;
@@ -269,6 +277,11 @@ int main(int count, char **words)
     }
     if (is("calls-from-a-constructor")) return calls_from_a_constructor(words[2]);
     if (is("cancels-a-thread")) return cancels_a_thread();
+    if (is("main-ends-before-the-driver-begins")) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, begins_after_main, NULL)) return 77;
+        pthread_exit(NULL);
+    }
     if (is("gives-back-last")) atexit(at_the_end);
     begin();
     if (is("one")) take(4096);

@@ -1,8 +1,9 @@
 //! The memory mappings of this process, and the library or program that contains an address.
 //!
-//! Mappings are read from `/proc/self/maps` (see
+//! Mappings are read from `/proc/thread-self/maps` (see
 //! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html)), which needs no
-//! `unsafe`. On systems other than Linux, no mappings are known.
+//! `unsafe`. The file in `/proc/self` is empty once the first thread has ended through
+//! `pthread_exit`. On systems other than Linux, no mappings are known.
 
 use std::fs::File;
 use std::io::Read;
@@ -219,7 +220,7 @@ pub(crate) fn read_maps() -> String {
     let mut maps = Vec::with_capacity(USUAL);
     // A `Take` does not ask for the size of the file, which the kernel does not know.
     let read = |file: File| file.take(u64::MAX).read_to_end(&mut maps);
-    match uncancelled(|| File::open("/proc/self/maps").and_then(read)) {
+    match uncancelled(|| File::open("/proc/thread-self/maps").and_then(read)) {
         // The name of a file need not be valid UTF-8.
         Ok(_) => String::from_utf8(maps)
             .unwrap_or_else(|why| String::from_utf8_lossy(why.as_bytes()).into_owned()),

@@ -371,7 +371,8 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
 
 /// Returns the command line of this process, such as `python3 train.py --epochs 3`.
 fn command_line() -> String {
-    let line = fs::read("/proc/self/cmdline").unwrap_or_default();
+    // The file in `/proc/self` is empty once the first thread has ended.
+    let line = fs::read("/proc/thread-self/cmdline").unwrap_or_default();
     shortened(&line).unwrap_or_else(executable)
 }
 
