@@ -41,11 +41,30 @@ unsafe extern "C" fn looked_up(_: *const c_char, _: *const c_void) {
         return;
     }
     if open_harness().is_null() {
-        // The program continues unwatched, and must not see the loader's message. SAFETY: this
-        // takes the message of this thread, and nothing keeps a pointer to it.
-        unsafe { libc::dlerror() };
+        report_failure();
     }
     IS_DONE.store(true, Ordering::Release);
+}
+
+/// Prints why the harness cannot be loaded, for example because the process may no longer open the
+/// file. The program continues unwatched, and must not see the loader's message.
+fn report_failure() {
+    // SAFETY: this takes the message of this thread. The message is valid until the thread's next
+    // call to the loader, and nothing keeps a pointer to it.
+    let why = unsafe { libc::dlerror() };
+    if why.is_null() {
+        return;
+    }
+    // SAFETY: the loader's message is a C string.
+    let why = unsafe { CStr::from_ptr(why) }.to_bytes();
+    let line: [&[u8]; 3] = [b"gpu-leak-check: this process is not watched: ", why, b"\n"];
+    let parts = line.map(|part| libc::iovec {
+        iov_base: part.as_ptr().cast_mut().cast(),
+        iov_len: part.len(),
+    });
+    // SAFETY: the parts are valid, and the call only reads them. An error means that nothing reads
+    // standard error any more.
+    unsafe { libc::writev(libc::STDERR_FILENO, parts.as_ptr(), 3) };
 }
 
 /// Opens the library with the harness, which is next to this one, by its full path. `$ORIGIN` would

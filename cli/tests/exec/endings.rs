@@ -99,6 +99,20 @@ fn allocating_line() -> String {
     format!("cli/tests/exec/program.c:{}", line_of("allocated here"))
 }
 
+/// For example, a program that has dropped its privileges or changed its root directory.
+#[test]
+fn a_program_into_which_the_harness_cannot_be_loaded_says_so() {
+    let ran = ran(&Fake::new(), &[], "opens-no-more-files");
+    assert_eq!(ran.reported.code, Some(3), "{:?}", ran.reported);
+    let said = "gpu-leak-check: this process is not watched: ";
+    assert!(ran.reported.stderr.contains(said), "{:?}", ran.reported);
+    assert!(
+        ran.reported.stderr.contains("Too many open files"),
+        "{:?}",
+        ran.reported
+    );
+}
+
 #[test]
 fn a_program_that_may_no_longer_write_its_results_says_so() {
     let ran = ran(&Fake::new(), &[], "drops-its-privileges");

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -281,6 +282,12 @@ int main(int count, char **words)
         pthread_t thread;
         if (pthread_create(&thread, NULL, begins_after_main, NULL)) return 77;
         pthread_exit(NULL);
+    }
+    if (is("opens-no-more-files")) {
+        struct rlimit limit = { 3, 3 };
+        library = dlopen("libcuda.so.1", RTLD_NOW);
+        if (setrlimit(RLIMIT_NOFILE, &limit)) return 78;
+        return ((int (*)(unsigned))function("cuInit"))(0);
     }
     if (is("gives-back-last")) atexit(at_the_end);
     begin();
