@@ -98,9 +98,10 @@ impl Sink {
         }
     }
 
-    /// Writes the newest snapshot, which replaces the previous one.
+    /// Writes the newest snapshot, which replaces the previous one. If that fails, the previous
+    /// one stays, and the verdict may still be written.
     pub fn snapshot(&self, snapshot: &ProcessSnapshot) {
-        let mut state = self.state();
+        let state = self.state();
         let SinkState::Open(path) = &*state else {
             return;
         };
@@ -108,8 +109,9 @@ impl Sink {
         let unfinished = path.with_extension(UNFINISHED);
         let written = write_anew(&unfinished, &Record::Snapshot(snapshot))
             .and_then(|()| fs::rename(&unfinished, &newest));
-        if let Err(error) = written {
-            *state = give_up(&newest, &error);
+        if written.is_err() {
+            // On a full disk, the verdict needs the space.
+            let _ = fs::remove_file(unfinished);
         }
     }
 

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::{Sink, binary_name};
 use crate::report::check_report::{CheckStatus, Report};
-use crate::report::run_file::read;
+use crate::report::run_file::{ProcessSnapshot, read};
 
 fn report(test: &str) -> Report {
     Report {
@@ -37,8 +37,6 @@ fn results_can_be_read_while_the_process_lives() {
 #[test]
 fn nothing_is_written_through_links_that_others_put_there() {
     use std::os::unix::fs::symlink;
-
-    use crate::report::run_file::ProcessSnapshot;
 
     let directory = tempfile::tempdir().unwrap();
     let elsewhere = directory.path().join("of-somebody-else");
@@ -101,6 +99,26 @@ fn a_directory_that_cannot_be_written_is_reported_once() {
     let note = sink.note().unwrap();
     assert!(note.starts_with("results are not saved"), "{note}");
     assert!(note.contains("GPU_LEAK_CHECK_OUTPUT"), "{note}");
+    assert_eq!(sink.note(), None);
+}
+
+/// For example, the program had too many open files at that moment.
+#[test]
+fn a_snapshot_that_cannot_be_written_does_not_lose_the_verdict() {
+    let directory = tempfile::tempdir().unwrap();
+    let sink = Sink::new(directory.path().to_owned(), "run".to_owned());
+    sink.began("a", "tests/train.rs", 3);
+    let path = sink.path().unwrap();
+    // A file cannot take the place of a directory.
+    fs::create_dir(path.with_extension("snapshot")).unwrap();
+    sink.snapshot(&ProcessSnapshot {
+        cause: "tick".to_owned(),
+        after_ms: 1,
+        report: report("a"),
+    });
+    assert!(!path.with_extension("unfinished").exists());
+    sink.finished(&report("a"));
+    assert_eq!(read(&path).unwrap().reports, [report("a")]);
     assert_eq!(sink.note(), None);
 }
 
