@@ -248,15 +248,31 @@ fn remove(directory: &Path) {
 /// Writes the marker as a new file. An existing file is never opened, because in a directory to
 /// which others can write, it could be a link to any file.
 fn mark(directory: &Path, run: &str) -> io::Result<()> {
-    let header = Header::of(runner(run), run);
+    let header = Record::Header(Box::new(Header::of(runner(run), run))).to_line()?;
+    within_size_limit(header.len() as u64)?;
     let marker = OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(directory.join(MARKER));
     match marker {
-        Ok(mut marker) => marker.write_all(&Record::Header(Box::new(header)).to_line()?),
+        Ok(mut marker) => marker.write_all(&header),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// Returns an error if this process may not write a file of `size` bytes. The write itself would
+/// raise SIGXFSZ, which ends the process by default. The limit is read again each time, because a
+/// test may set it; where there is no `/proc`, no limit is known.
+pub(super) fn within_size_limit(size: u64) -> io::Result<()> {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let row = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max file size"));
+    let soft = row.and_then(|row| row.split_ascii_whitespace().next());
+    match soft.and_then(|soft| soft.parse::<u64>().ok()) {
+        Some(limit) if size > limit => Err(io::ErrorKind::FileTooLarge.into()),
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{env, process};
 
 use super::check_report::Report;
 use super::owner::without_hash;
-use super::run_directory::{RunDirectory, UNFINISHED, run_files, run_name};
+use super::run_directory::{RunDirectory, UNFINISHED, run_files, run_name, within_size_limit};
 use super::run_file::{
     Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SNAPSHOT, Unchecked,
     Unowned, program_at,
@@ -240,21 +240,6 @@ fn append(path: &Path, record: &Record<'_>) -> io::Result<()> {
         let _ = file.set_len(before);
     }
     written
-}
-
-/// Returns an error if this process may not write a file of `size` bytes. The write itself would
-/// raise SIGXFSZ, which ends the process by default. The limit is read again each time, because a
-/// test may set it; where there is no `/proc`, no limit is known.
-fn within_size_limit(size: u64) -> io::Result<()> {
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let row = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max file size"));
-    let soft = row.and_then(|row| row.split_ascii_whitespace().next());
-    match soft.and_then(|soft| soft.parse::<u64>().ok()) {
-        Some(limit) if size > limit => Err(io::ErrorKind::FileTooLarge.into()),
-        _ => Ok(()),
-    }
 }
 
 /// Records that nothing follows, in the space of the line that was removed. Without this record,

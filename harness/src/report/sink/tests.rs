@@ -192,18 +192,7 @@ fn a_run_that_a_living_command_has_set_aside_is_left_alone() {
 #[cfg(target_os = "linux")]
 #[test]
 fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
-    if std::env::var_os("FILLS_THE_DISK").is_none() {
-        // The limit applies to the whole process, so the test runs in a separate one.
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", std::thread::current().name().unwrap()])
-            .env("FILLS_THE_DISK", "1")
-            .output()
-            .unwrap();
-        let reported = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success() && reported.contains("1 passed"),
-            "{reported}"
-        );
+    if passes_in_another_process() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -227,6 +216,40 @@ fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
     assert_eq!(file.lost[0].test, "b");
     let note = sink.note().unwrap();
     assert!(note.starts_with("results are not saved"), "{note}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_may_write_nothing_is_not_ended_by_writing() {
+    if passes_in_another_process() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let sink = Sink::new(directory.path().to_owned(), "run".to_owned());
+    limit_files_to(0);
+    sink.began("a", "tests/train.rs", 3);
+    let note = sink.note().unwrap();
+    assert!(note.starts_with("results are not saved"), "{note}");
+}
+
+/// Runs the calling test in another process, to which alone a limit applies. Returns `false` in
+/// that process.
+#[cfg(target_os = "linux")]
+fn passes_in_another_process() -> bool {
+    if std::env::var_os("FILLS_THE_DISK").is_some() {
+        return false;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", std::thread::current().name().unwrap()])
+        .env("FILLS_THE_DISK", "1")
+        .output()
+        .unwrap();
+    let reported = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && reported.contains("1 passed"),
+        "{reported}"
+    );
+    true
 }
 
 /// Prevents files of this process from growing beyond `bytes`.
