@@ -212,12 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_names_the_function_that_the_report_names() {
+    fn an_entry_names_the_function_and_the_line_that_the_report_names() {
         for (function, shown) in [("Adam::step", "Adam::step"), ("take", "train::epoch")] {
             let leak = sample::finding(FindingKind::Leaked, function, 2, 64);
             let (frame, _) = leak.shown_frames().unwrap();
             assert_eq!(frame.function.as_deref(), Some(shown));
-            assert_eq!(site_of(&leak), Some(("at", shown.to_owned())));
+            let run = sample::run(vec![sample::with("a", std::slice::from_ref(&leak))]);
+            let [(key, site)] = &leaking_sites(&run)[..] else {
+                panic!("one call site leaks")
+            };
+            assert_eq!(*key, ("at", shown.to_owned()));
+            assert_eq!(Vec::from_iter(&site.locations), [&leak.location()]);
         }
     }
 

@@ -195,7 +195,7 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
                 .extend(findings.iter().map(|finding| finding.resource));
             site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
             site.locations
-                .extend(findings.iter().map(|finding| finding.site.location()));
+                .extend(findings.iter().map(|finding| finding.location()));
             let sum = findings
                 .iter()
                 .fold(Left::default(), |sum, finding| sum.plus(finding.amount()));
