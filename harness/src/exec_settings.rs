@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,9 @@ pub struct Settings {
     pub name: Option<String>,
     /// The command that runs the process again.
     pub again: Option<String>,
+    /// The directory in which the command was called. The program may leave it before it uses the
+    /// driver.
+    pub directory: Option<String>,
     /// The time from one snapshot to the next, in milliseconds.
     pub every_ms: Option<u64>,
     /// The signal that requests a snapshot.
@@ -108,6 +112,15 @@ fn first_variables() -> Vec<(OsString, OsString)> {
 #[cfg(not(unix))]
 fn first_variables() -> Vec<(OsString, OsString)> {
     Vec::new()
+}
+
+/// Returns the directory in which the command that watches this process was called. Without such a
+/// command, this is the working directory.
+pub(crate) fn starting_directory() -> Option<PathBuf> {
+    let of_command = Settings::read().and_then(|settings| settings.directory);
+    of_command
+        .map(PathBuf::from)
+        .or_else(|| env::current_dir().ok())
 }
 
 /// Whether the library for unmodified programs is active in this process, or will be active once

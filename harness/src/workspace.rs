@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{env, fs};
 
+use crate::exec_settings::starting_directory;
 use crate::files::own_ancestors;
 
 /// The directory to which paths in reports are relative.
@@ -17,10 +18,10 @@ static CURRENT: OnceLock<Workspace> = OnceLock::new();
 impl Workspace {
     /// Returns the workspace of this process. This is the workspace of the first test that is
     /// passed to [`Self::init`] or, if there is none, the workspace of the package that cargo runs.
-    /// Without cargo, it is the working directory.
+    /// Without cargo, it is the working directory or that of the command.
     pub(crate) fn current() -> &'static Self {
         CURRENT.get_or_init(|| {
-            let directory = manifest_dir().or_else(|| env::current_dir().ok());
+            let directory = manifest_dir().or_else(starting_directory);
             Self::of(&directory.unwrap_or_default(), Path::new(""))
         })
     }

@@ -2,6 +2,7 @@
 //! end.
 
 use std::collections::BTreeSet;
+use std::env;
 use std::ffi::OsStr;
 use std::io;
 use std::process;
@@ -35,6 +36,9 @@ pub(crate) fn run(args: &Exec) -> ExitResult<u8> {
     check_settings()?;
     let settings = Settings {
         again: Some(again(args)),
+        directory: env::current_dir()
+            .ok()
+            .and_then(|it| it.into_os_string().into_string().ok()),
         every_ms: args
             .every
             .map(|every| every.as_millis().try_into().unwrap_or(u64::MAX)),

@@ -202,13 +202,11 @@ fn leaks_of_a_program_are_reported_and_allowed_without_a_workspace() {
         "{none:?}"
     );
 
-    let ran = [
-        OsStr::new("exec"),
-        "--".as_ref(),
-        program().as_ref(),
-        "one".as_ref(),
-    ];
-    assert_eq!(here(&ran).code, Some(1));
+    let ran = |what: &str| {
+        let [exec, separator, what] = ["exec", "--", what].map(OsStr::new);
+        here(&[exec, separator, program().as_ref(), what])
+    };
+    assert_eq!(ran("one").code, Some(1));
     let read = here(&words(&["report"]));
     assert_eq!(read.code, Some(1), "{read:?}");
     assert!(read.stdout.contains("1 leaked"), "{read:?}");
@@ -220,8 +218,11 @@ fn leaks_of_a_program_are_reported_and_allowed_without_a_workspace() {
         doctor.stdout.contains("gpu-leak-check.toml, with 1 entry"),
         "{doctor:?}"
     );
-    let again = here(&ran);
-    assert_eq!(again.code, Some(0), "{again:?}");
+    // A daemon leaves its directory before it uses a GPU, and so do some Python programs.
+    for what in ["one", "changes-its-directory"] {
+        let again = ran(what);
+        assert_eq!(again.code, Some(0), "{again:?}");
+    }
 }
 
 #[test]

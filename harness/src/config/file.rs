@@ -3,8 +3,8 @@
 mod keys;
 mod value;
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -12,6 +12,7 @@ use wildmatch::WildMatch;
 
 use self::value::{Flag, Layer, Rounds, WrittenNumber, WrittenSize, date, list, pattern};
 use super::settings::GivenSettings;
+use crate::exec_settings::starting_directory;
 use crate::files::own_ancestors;
 use crate::judge::suppressions::{Date, Pattern, Suppression};
 use crate::ledger::Kind;
@@ -293,7 +294,7 @@ fn package(manifest_dir: Option<&str>) -> PathBuf {
         .filter(|directory| directory.is_dir());
     workspace::manifest_dir()
         .or(built)
-        .or_else(|| env::current_dir().ok())
+        .or_else(starting_directory)
         .unwrap_or_default()
 }
 
