@@ -31,6 +31,11 @@ const EXACT: [(&str, &str); 3] = [
     ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
 ];
 
+/// What to do about a process that ended without a result and without a snapshot.
+const FOR_ABORTED: &str = "an aborted process was killed, or ended without running exit handlers: let \
+                           it end by calling `exit` or by returning from `main`, or take snapshots \
+                           with `--every`";
+
 /// Runs the program and summarises its leaks. The exit code is the program's, unless that is 0.
 pub(crate) fn run(args: &Exec) -> ExitResult<u8> {
     check_settings()?;
@@ -143,6 +148,7 @@ fn hints(run: &Run) -> Vec<String> {
     let notes = run.reports().flat_map(of_report);
     let notes = notes.map(|note| format!("note: {}", escape::sentence(&note)));
     let help = run.reports().flat_map(help);
+    let help = help.chain(run.aborted().map(|_| FOR_ABORTED.to_owned()));
     let help = help.map(|help| format!("help: {}", escape::sentence(&help)));
     let mut hints: Vec<_> = notes.chain(help).collect();
     let mut printed = BTreeSet::new();
