@@ -136,8 +136,8 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
     format!(
         "nothing was measured: the harness saw no initialisation of the CUDA driver or of Vulkan \
          in {program}{children}. A program cannot be watched if it is set-uid, statically linked or \
-         built with AddressSanitizer, if it clears its environment, or if another preloaded library \
-         defines `dlsym`"
+         built with AddressSanitizer, if it clears its environment, if another preloaded library \
+         defines `dlsym`, or if only a library that was opened with RTLD_DEEPBIND calls the driver"
     )
 }
 
