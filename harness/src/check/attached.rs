@@ -6,9 +6,10 @@
 //! process holds. So the report separates resources that a library or a caching allocator is known
 //! to keep from all others, and shows growth from one snapshot to the next.
 //!
-//! The code in this module never calls the driver. Inside `cuInit` this is forbidden, and at
-//! process exit it is no longer possible. Moreover, the harness should not make someone else's
-//! program wait for its devices.
+//! The code in this module takes no readings from the driver. Inside `cuInit` this is forbidden, and
+//! at process exit it is no longer possible. Moreover, the harness should not make someone else's
+//! program wait for its devices. Only for the report of a snapshot is the driver asked for names of
+//! devices and errors.
 
 use std::fs;
 use std::io::{self, Write};
