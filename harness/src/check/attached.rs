@@ -227,6 +227,8 @@ impl Attached {
         if !exit::may_report() {
             return;
         }
+        // After a keyboard interrupt, the interpreter ends by the signal, without exit handlers.
+        self.snapshot(Cause::Exit);
         let _quiet = quiet();
         self.state().held_by_interpreter = Some(ledger::live().select(|_| true));
     }

@@ -9,6 +9,8 @@ run growth: exec --every 0.2
 """
 
 import ctypes
+import os
+import signal
 import sys
 import threading
 import time
@@ -65,6 +67,10 @@ def main(variant):
     work()
     if variant == "malloc":
         malloc()
+    elif variant == "interrupted":
+        malloc()
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
     elif variant == "stream":
         streams()
     elif variant == "list":
