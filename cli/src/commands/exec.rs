@@ -32,9 +32,9 @@ const EXACT: [(&str, &str); 3] = [
 ];
 
 /// What to do about a process that ended without a result and without a snapshot.
-const FOR_ABORTED: &str = "an aborted process was killed, or ended without running exit handlers: let \
-                           it end by calling `exit` or by returning from `main`, or take snapshots \
-                           with `--every`";
+const FOR_ABORTED: &str = "an aborted process was killed, ended without running exit handlers, \
+                           or could not write its results: let it end by calling `exit` or by \
+                           returning from `main`, or take snapshots with `--every`";
 
 /// Runs the program and summarises its leaks. The exit code is the program's, unless that is 0.
 pub(crate) fn run(args: &Exec) -> ExitResult<u8> {
