@@ -22,8 +22,9 @@ pub(crate) enum DiffStatus {
 }
 
 /// Identifies a test by its name and by the command that runs it alone, because several programs
-/// may have a test of that name.
-type TestKey<'run> = (&'run str, &'run str);
+/// may have a test of that name. If the test is an unmodified program, the key also names that
+/// program.
+type TestKey<'run> = (&'run str, &'run str, Option<&'run str>);
 
 /// The amount of each finding in each test that has it.
 type ByTest<'run> = BTreeMap<Identity, BTreeMap<TestKey<'run>, Amount>>;
@@ -62,9 +63,7 @@ pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
             // test may be left by whichever test runs first, so only their sum counts.
             Some(_) => growth(match does_fail {
                 true => (has[identity].iter())
-                    .map(|(test, now)| {
-                        now.minus(had[identity].get(test).copied().unwrap_or_default())
-                    })
+                    .map(|(test, now)| now.minus(left_before(&had[identity], test)))
                     .fold(Amount::default(), Amount::plus),
                 false => sum(&all_after, identity).minus(sum(&all_before, identity)),
             }),
@@ -115,8 +114,32 @@ fn reports(run: &Run) -> impl Iterator<Item = (&Process, &Report)> {
 /// Returns the key of a test. The command that runs a test alone names its package and its program.
 /// The command for an ignored test has one more option, which is left out of the key.
 fn test_key<'run>(process: &'run Process, report: &'run Report) -> TestKey<'run> {
-    let program = report.again.as_deref().unwrap_or(&process.binary);
-    (&report.test, program.trim_end_matches(" --include-ignored"))
+    let command = report.again.as_deref().unwrap_or(&process.binary);
+    let is_unmodified = report.is_of_a_program() && report.outcome.is_none();
+    (
+        &report.test,
+        command.trim_end_matches(" --include-ignored"),
+        is_unmodified.then_some(&*process.binary),
+    )
+}
+
+/// Returns the amount that `test` left in the older run. An unmodified program is named by its
+/// command line, whose arguments may differ in each run. So if no process had this command line,
+/// this is the largest amount that a process of the same program left.
+fn left_before(by_test: &BTreeMap<TestKey<'_>, Amount>, test: &TestKey<'_>) -> Amount {
+    let is_same_program = |it: &TestKey<'_>| it.2.is_some() && it.2 == test.2;
+    let of_program = || {
+        let left = by_test.iter().filter(|(it, _)| is_same_program(it));
+        left.fold(Amount::default(), |most, (_, left)| largest(most, *left))
+    };
+    by_test.get(test).copied().unwrap_or_else(of_program)
+}
+
+fn largest(one: Amount, other: Amount) -> Amount {
+    Amount {
+        count: one.count.max(other.count),
+        bytes: one.bytes.max(other.bytes),
+    }
 }
 
 /// Returns, for each finding, the tests that have it, each with the amount of those findings that
@@ -135,8 +158,7 @@ fn by_test(run: &Run, counts: fn(&Finding) -> bool) -> ByTest<'_> {
         for (identity, sum) in in_report {
             let of_finding = tests.entry(identity).or_default();
             let most = of_finding.entry(test_key(process, report)).or_default();
-            most.count = most.count.max(sum.count);
-            most.bytes = most.bytes.max(sum.bytes);
+            *most = largest(*most, sum);
         }
     }
     tests
@@ -197,6 +219,25 @@ mod tests {
         let (status, line) = new(2);
         assert_eq!(status, DiffStatus::Grown);
         assert!(line.ends_with("(+2.00 MiB)"), "{line}");
+    }
+
+    /// For example, the arguments name a directory for the program's output.
+    #[test]
+    fn a_program_with_other_arguments_has_not_grown() {
+        let run = |line: &str, count| {
+            sample::run(vec![Report {
+                line: 0,
+                outcome: None,
+                ..sample::with(
+                    line,
+                    &[sample::finding(FindingKind::Leaked, "f", count, MIB)],
+                )
+            }])
+        };
+        let old = run("train --out a", 2);
+        let status = |count| compare(&old, &run("train --out b", count))[0].0;
+        assert_eq!(status(2), DiffStatus::Known);
+        assert_eq!(status(3), DiffStatus::Grown);
     }
 
     /// Each round of a stress run has its own report.
