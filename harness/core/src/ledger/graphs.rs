@@ -88,6 +88,13 @@ pub(super) struct Launch {
 }
 
 impl Graph {
+    /// Adds an address that the graph's nodes free.
+    fn free(&mut self, address: u64) {
+        if !self.allocations.remove(address) {
+            self.frees.push(address);
+        }
+    }
+
     /// Returns the user objects that the graph refers to, with the number of references.
     pub(super) fn objects(&self) -> impl Iterator<Item = (&Key, &u64)> {
         self.objects.iter()
@@ -187,9 +194,7 @@ impl Graphs {
         if !graph.nodes.is_empty() {
             graph.nodes.push(Node::Frees(address));
         }
-        if !graph.allocations.remove(address) {
-            graph.frees.push(address);
-        }
+        graph.free(address);
     }
 
     /// Returns the effect that launching an executable graph has on memory, or `None` if none of
@@ -229,8 +234,11 @@ impl Graphs {
                 self.retained(graph, object, count);
             }
             let graph = self.all.entry(graph).or_default();
+            // The nodes of a child graph may free memory of its parent.
+            for address in moved.frees {
+                graph.free(address);
+            }
             graph.allocations.append(moved.allocations);
-            graph.frees.extend(moved.frees);
             graph.nodes.extend(moved.nodes);
         }
     }

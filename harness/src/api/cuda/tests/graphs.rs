@@ -175,9 +175,8 @@ fn the_nodes_of_an_abandoned_capture_belong_to_no_later_graph() {
     });
 }
 
-/// A parent that owns its child graph destroys it, so the program cannot destroy it.
-#[test]
-fn a_child_graph_moved_into_its_parent_is_not_a_leak() {
+/// Moves `child` into `parent`.
+fn move_into(parent: u64, child: u64) {
     #[repr(C)]
     struct ChildNode {
         node_type: u32,
@@ -186,21 +185,27 @@ fn a_child_graph_moved_into_its_parent_is_not_a_leak() {
         ownership: u32,
         rest: [u64; 29],
     }
+    let mut node = ChildNode {
+        node_type: 4,
+        reserved: [0; 3],
+        graph: child,
+        ownership: 1,
+        rest: [0; 29],
+    };
+    made!(cuGraphAddNode_v2(
+        parent => u64, std::ptr::null() => *const u64, std::ptr::null() => *const u64,
+        0 => usize, &raw mut node => *mut ChildNode));
+}
+
+/// A parent that owns its child graph destroys it, so the program cannot destroy it.
+#[test]
+fn a_child_graph_moved_into_its_parent_is_not_a_leak() {
     with_driver("", || {
         watched_context();
         let stream = stream();
         let (child, pointer) = captured(stream);
         let parent = made!(cuGraphCreate(0 => u32));
-        let mut node = ChildNode {
-            node_type: 4,
-            reserved: [0; 3],
-            graph: child,
-            ownership: 1,
-            rest: [0; 29],
-        };
-        made!(cuGraphAddNode_v2(
-            parent => u64, std::ptr::null() => *const u64, std::ptr::null() => *const u64,
-            0 => usize, &raw mut node => *mut ChildNode));
+        move_into(parent, child);
         let exec = made!(cuGraphInstantiateWithFlags(parent => u64, 0 => u64));
         assert_eq!(cuda!(cuGraphDestroy(parent => u64)), 0);
         let kinds: Vec<_> = live().iter().map(|record| record.made.kind).collect();
@@ -210,6 +215,24 @@ fn a_child_graph_moved_into_its_parent_is_not_a_leak() {
         assert_eq!(free(pointer), 0);
         assert_eq!(memory(), []);
         assert_eq!(anomalies(), []);
+    });
+}
+
+#[test]
+fn a_moved_child_graph_frees_the_memory_of_its_parent() {
+    with_driver("", || {
+        watched_context();
+        let stream = stream();
+        let (parent, pointer) = captured(stream);
+        let child = made!(cuGraphCreate(0 => u32));
+        made!(cuGraphAddMemFreeNode(
+            child => u64, std::ptr::null() => *const u64, 0 => usize, pointer => u64));
+        move_into(parent, child);
+        let exec = made!(cuGraphInstantiateWithFlags(parent => u64, 0 => u64));
+        for _ in 0..2 {
+            assert_eq!(launch(exec, stream), 0);
+            assert_eq!(memory(), []);
+        }
     });
 }
 

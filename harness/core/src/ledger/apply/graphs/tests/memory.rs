@@ -233,6 +233,22 @@ fn memory_of_a_capture_belongs_to_its_graph_once_the_capture_ends() {
 }
 
 #[test]
+fn a_child_graph_frees_the_memory_of_the_graph_that_it_was_moved_into() {
+    let world = World::with_graph();
+    world.allocates(GRAPH, ADDRESS);
+    let child = graph(2);
+    world.frees(child, ADDRESS);
+    world.allocates(child, ADDRESS + SIZE);
+    world.0.apply(&Event::NodesMoved {
+        from: child,
+        to: Some(GRAPH),
+    });
+    world.copy(GRAPH, EXEC, false);
+    world.launch(EXEC);
+    assert_eq!(world.memory(), [pointer(ADDRESS + SIZE)]);
+}
+
+#[test]
 fn a_failed_capture_leaves_nothing_to_a_later_graph() {
     let world = World::new();
     world.allocates(STREAM, ADDRESS);
