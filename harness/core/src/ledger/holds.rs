@@ -202,9 +202,11 @@ impl SharedObjects {
         }
     }
 
-    /// Removes the object, regardless of its holders.
-    pub(super) fn forget(&mut self, key: &Key) {
-        self.all.remove(key);
+    /// Removes the object, regardless of its holders. Returns the records of the earlier calls that
+    /// opened it.
+    pub(super) fn forget(&mut self, key: &Key) -> Vec<Record> {
+        let object = self.all.remove(key);
+        object.map(|object| object.earlier).unwrap_or_default()
     }
 }
 

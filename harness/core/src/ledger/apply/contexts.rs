@@ -14,7 +14,9 @@ impl Ledger {
             .table
             .take_all(|record| record.made.context == context && dies_with_context(&record.made));
         for record in ended {
-            self.forget_shared(&record);
+            for earlier in self.forget_shared(&record) {
+                self.ended_with_context(earlier, ending);
+            }
             self.ended_with_context(record, ending);
         }
     }

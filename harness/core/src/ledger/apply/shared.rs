@@ -108,10 +108,12 @@ impl Ledger {
         });
     }
 
-    /// Forgets the other owners of a record that ended with its context.
-    pub(super) fn forget_shared(&self, record: &Record) {
-        if record.key().space.is_shared() {
-            self.shared().physical.holds.forget(&record.key());
+    /// Forgets the other owners of a record that ended with its context. Returns the records of the
+    /// earlier calls that opened the same resource.
+    pub(super) fn forget_shared(&self, record: &Record) -> Vec<Record> {
+        match record.key().space.is_shared() {
+            true => self.shared().physical.holds.forget(&record.key()),
+            false => Vec::new(),
         }
     }
 

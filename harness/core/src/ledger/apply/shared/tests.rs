@@ -153,17 +153,17 @@ fn an_attached_context_ends_with_its_last_detach_or_its_destruction() {
 #[test]
 fn an_object_that_ends_with_its_context_loses_all_references() {
     let world = World::new();
-    world.open(SCOPE);
-    world.open(SCOPE);
+    let scopes = [SCOPE, ScopeId(SCOPE.0 + 1)];
+    scopes.iter().for_each(|scope| world.open(*scope));
     world.0.apply(&Event::ContextDestroyed {
         context: ContextUid(1),
         cause: ContextEnd::Reset,
         caller: caller(SCOPE),
     });
-    assert!(matches!(
-        world.anomalies()[..],
-        [Anomaly::EndedWithContext { .. }]
-    ));
+    let anomalies = world.anomalies();
+    let ended = anomalies.iter().filter_map(Anomaly::ended);
+    let owners: Vec<_> = ended.map(|record| record.made.caller.scope).collect();
+    assert_eq!(owners, scopes, "each call that opened it");
     world.open(SCOPE);
     world.release(OPENED, 1);
     assert!(world.is_empty(), "one reference, as opened once");
