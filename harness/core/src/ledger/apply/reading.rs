@@ -176,7 +176,12 @@ impl Ledger {
     /// Returns the current counts, including the number of live records of the open scope `scope`.
     pub fn snapshot(&self, scope: ScopeId) -> Snapshot {
         let _quiet = quiet();
-        self.counts(&self.table.lock_all(), scope)
+        let shared = self.shared();
+        let mut snapshot = self.counts(&self.table.lock_all(), scope);
+        let earlier = shared.physical.holds.earlier();
+        let of_scope = earlier.filter(|record| record.made.caller.scope == scope);
+        snapshot.live = snapshot.live.saturating_add(of_scope.count() as u32);
+        snapshot
     }
 
     fn counts(&self, all: &[LockGuard<'_, Shard>], scope: ScopeId) -> Snapshot {
