@@ -513,6 +513,10 @@ fn add_child(program: &mut Program<'_>) {
     if program.one_of(&[true, false]) {
         add_allocation_to(program, child);
     }
+    if !program.is_defined && program.one_of(&[true, false]) {
+        let (address, added) = (program.any("address"), Cell::new(0_u64));
+        program.call("cuGraphAddMemFreeNode", &[at(&added), child, 0, 0, address]);
+    }
     let (mut parameters, added) = (node(4, child), Cell::new(0_u64));
     parameters[3] = is_moved;
     let add = [at(&added), graph, 0, 0, at(&parameters)];
