@@ -25,7 +25,10 @@ pub(super) struct File {
     /// The name of the file in reports.
     pub(super) shown: String,
     pub(super) run: GivenSettings,
-    check: Facts,
+    /// Whether tests without the attribute are checked too.
+    pub(super) every_test: bool,
+    /// The options in `[check]`.
+    check: Option<Options>,
     pub(super) overrides: Vec<Override>,
     /// The entries that apply to every test.
     pub(super) allow: Vec<Suppression>,
@@ -38,7 +41,7 @@ pub(super) struct Override {
     pub(super) stands_in: String,
     /// A pattern for the names of the tests to which the table applies.
     pub(super) test: WildMatch,
-    facts: Facts,
+    options: Options,
 }
 
 /// The file as written.
@@ -46,9 +49,9 @@ pub(super) struct Override {
 #[serde(deny_unknown_fields, default)]
 struct WrittenFile {
     run: GivenSettings,
-    check: Option<Spanned<Facts>>,
+    check: Option<Spanned<WrittenOptions>>,
     #[serde(rename = "override")]
-    overrides: Vec<Spanned<Facts>>,
+    overrides: Vec<Spanned<WrittenOptions>>,
     allow: Vec<Spanned<Allowed>>,
 }
 
@@ -70,11 +73,11 @@ macro_rules! define {
         process { $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)* }
         $($elsewhere:tt)*
     ) => {
-        /// `[check]`, which sets facts about every test, or `[[override]]`, which sets facts about
+        /// `[check]`, which sets options for every test, or `[[override]]`, which sets options for
         /// the tests whose names match `test`.
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
-        struct Facts {
+        struct WrittenOptions {
             /// Allowed only in `[[override]]`.
             #[serde(deserialize_with = "pattern")]
             test: Option<WildMatch>,
@@ -85,7 +88,7 @@ macro_rules! define {
             $($name: Option<written!($kind)>,)*
         }
 
-        impl Facts {
+        impl WrittenOptions {
             const KEYS: &[&str] = &[
                 "test", "every_test", $(stringify!($fact),)* $(stringify!($name),)*
             ];
@@ -154,18 +157,20 @@ impl File {
             let at = why.span().map_or(0, |span| span.start);
             (at, why.message().replace('\n', ", "))
         })?;
-        let checked = |facts: Spanned<Facts>| {
-            let (at, facts) = (facts.span().start, facts.into_inner());
-            let checked = facts.options().check();
-            checked.map_err(|what| (at, what.to_owned()))?;
-            Ok((at, facts))
+        let checked = |written: &Spanned<WrittenOptions>| {
+            let options = written.get_ref().options();
+            let checked = options.check();
+            checked.map_err(|what| (written.span().start, what.to_owned()))?;
+            Ok(options)
         };
-        let check = written.check.map(checked).transpose()?;
+        let check = written.check.as_ref();
+        let every_test = check.and_then(|check| check.get_ref().every_test);
+        let check = check.map(checked).transpose()?;
         let stands_in = |at| format!("{shown}:{}", place(text, at).0);
         let mut overrides = Vec::new();
-        for facts in written.overrides {
-            let (at, facts) = checked(facts)?;
-            let test = facts.test.clone().ok_or_else(|| {
+        for written in written.overrides {
+            let (at, options) = (written.span().start, checked(&written)?);
+            let test = written.into_inner().test.ok_or_else(|| {
                 let what = "an [[override]] needs the tests that it applies to: test = \
                             \"train::*\"";
                 (at, what.to_owned())
@@ -173,7 +178,7 @@ impl File {
             overrides.push(Override {
                 stands_in: stands_in(at),
                 test,
-                facts,
+                options,
             });
         }
         let mut allow = Vec::new();
@@ -188,23 +193,19 @@ impl File {
         Ok(Self {
             shown: shown.to_owned(),
             run: written.run,
-            check: check.map(|(_, facts)| facts).unwrap_or_default(),
+            every_test: every_test.is_some_and(|flag| flag.0),
+            check,
             overrides,
             allow,
         })
     }
 
-    /// Whether tests without the attribute are checked too.
-    pub(super) fn every_test(&self) -> bool {
-        self.check.every_test.is_some_and(|flag| flag.0)
-    }
-
-    /// Returns the facts about one test. Each fact comes from the first override that sets it or,
+    /// Returns the options for one test. Each option comes from the first override that sets it or,
     /// if there is none, from `[check]`.
-    pub(super) fn facts_about(&self, test: &str) -> Options {
+    pub(super) fn options_for(&self, test: &str) -> Options {
         let matching = self.overrides.iter().filter(|it| it.test.matches(test));
-        let facts = matching.map(|it| &it.facts).chain([&self.check]);
-        facts.fold(Options::DEFAULT, |stated, facts| stated.or(facts.options()))
+        let options = matching.map(|it| it.options).chain(self.check);
+        options.fold(Options::DEFAULT, |set, other| set.or(other))
     }
 }
 
@@ -340,7 +341,7 @@ mod tests {
     fn an_empty_file_sets_nothing() {
         let file = File::parse("", "f.toml").unwrap();
         assert_eq!(file.run.mode, None);
-        assert_eq!(file.facts_about("any").tolerance, None);
+        assert_eq!(file.options_for("any").tolerance, None);
     }
 
     #[test]
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_override_that_states_a_fact_takes_precedence() {
+    fn the_first_override_that_sets_an_option_takes_precedence() {
         let text = "
             [check]
             tolerance = 1
@@ -367,14 +368,14 @@ mod tests {
             confirm = false
         ";
         let file = File::parse(text, "f.toml").unwrap();
-        let facts = |test| {
-            let facts = file.facts_about(test);
-            (facts.tolerance, facts.confirm)
+        let options = |test| {
+            let options = file.options_for(test);
+            (options.tolerance, options.confirm)
         };
-        assert_eq!(facts("load"), (Some(1), Some(true)));
-        assert_eq!(facts("train::sgd"), (Some(2048), Some(true)));
-        assert_eq!(facts("train::adam_steps"), (Some(2048), Some(false)));
-        assert_eq!(facts("optim::adam_steps"), (Some(3), Some(false)));
+        assert_eq!(options("load"), (Some(1), Some(true)));
+        assert_eq!(options("train::sgd"), (Some(2048), Some(true)));
+        assert_eq!(options("train::adam_steps"), (Some(2048), Some(false)));
+        assert_eq!(options("optim::adam_steps"), (Some(3), Some(false)));
     }
 
     #[test]

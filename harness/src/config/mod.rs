@@ -98,7 +98,7 @@ impl CheckSettings {
         let file = file.unwrap_or(&nothing);
         let run = variables.run.or(&GivenSettings::of(options));
         let run = run.or(&file.run);
-        let options = options.or(file.facts_about(test));
+        let options = options.or(file.options_for(test));
         let policy = Policy {
             ci: variables.ci,
             mode: run.mode.unwrap_or(Mode::Auto),
@@ -254,7 +254,7 @@ pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> 
         require: run.mode == Some(Mode::Require),
         may_check_nothing: run.mode == Some(Mode::Off) || run.without_gpu == Some(WithoutGpu::Skip),
         strict: run.strict == Some(true),
-        every_test: file.every_test(),
+        every_test: file.every_test,
     })
 }
 

@@ -4,7 +4,7 @@
 use gpu_leak_check_options::nearest;
 use toml::de::{DeTable, DeValue};
 
-use super::{Allowed, Facts, GivenSettings, Pattern};
+use super::{Allowed, GivenSettings, Pattern, WrittenOptions};
 
 /// A table of the file: its key, its header as written, and the keys in it.
 struct Section {
@@ -23,10 +23,11 @@ fn sections() -> [Section; 4] {
         repeats,
         keys: keys.iter().copied().filter(|it| *it != except).collect(),
     };
+    let options = WrittenOptions::KEYS;
     [
         section("run", "[run]", false, GivenSettings::KEYS, ""),
-        section("check", "[check]", false, Facts::KEYS, "test"),
-        section("override", "[[override]]", true, Facts::KEYS, "every_test"),
+        section("check", "[check]", false, options, "test"),
+        section("override", "[[override]]", true, options, "every_test"),
         section("allow", "[[allow]]", true, &allowed, ""),
     ]
 }
