@@ -6,6 +6,7 @@ mod value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gpu_leak_check_options::PATTERN_WORDS;
 use serde::Deserialize;
 use toml::Spanned;
 use wildmatch::WildMatch;
@@ -210,7 +211,7 @@ impl File {
 }
 
 impl Allowed {
-    /// The keys besides the [words of patterns](Pattern::words).
+    /// The keys besides the [words of patterns](PATTERN_WORDS).
     const CONDITIONS: &[&str] = &[
         "kind",
         "up_to",
@@ -230,14 +231,14 @@ impl Allowed {
             &self.allocator,
             &self.fingerprint,
         ];
-        let given = Pattern::words().into_iter().zip(given);
+        let given = PATTERN_WORDS.into_iter().zip(given);
         let given: Vec<_> = given
             .filter_map(|(word, text)| Some((word, text.as_deref()?)))
             .collect();
         let [(word, text)] = given[..] else {
             return Err(format!(
                 "an [[allow]] needs exactly one of {}",
-                Pattern::words().join(", ")
+                PATTERN_WORDS.join(", ")
             ));
         };
         if !gpu_leak_check_options::is_reason(&self.reason) {

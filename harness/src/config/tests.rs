@@ -1,8 +1,7 @@
 //! Tests the precedence of settings, and which settings are rejected.
 
 use super::{
-    Allow, CheckSettings, Duration, File, GivenSettings, Mode, OnLeak, Options, Pattern, Policy,
-    Variables,
+    Allow, CheckSettings, Duration, File, GivenSettings, Mode, OnLeak, Options, Policy, Variables,
 };
 use crate::options::Expect;
 
@@ -24,11 +23,6 @@ fn without_settings_the_defaults_apply() {
     assert_eq!(policy.settle, Duration::from_millis(250));
     assert_eq!(policy.held_by, Duration::from_millis(200));
     assert!(test.judged.confirm && !policy.ci);
-}
-
-#[test]
-fn the_attribute_accepts_every_pattern() {
-    assert_eq!(gpu_leak_check_options::PATTERN_WORDS[..], Pattern::words());
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Checks the keys of the configuration file before its values are read, so that the error for a
 //! unknown key can suggest the key that was probably meant.
 
-use gpu_leak_check_options::nearest;
+use gpu_leak_check_options::{PATTERN_WORDS, nearest};
 use toml::de::{DeTable, DeValue};
 
-use super::{Allowed, GivenSettings, Pattern, WrittenOptions};
+use super::{Allowed, GivenSettings, WrittenOptions};
 
 /// A table of the file: its key, its header as written, and the keys in it.
 struct Section {
@@ -16,7 +16,7 @@ struct Section {
 }
 
 fn sections() -> [Section; 4] {
-    let allowed = [&Pattern::words(), Allowed::CONDITIONS].concat();
+    let allowed = [&PATTERN_WORDS, Allowed::CONDITIONS].concat();
     let section = |key, header, repeats, keys: &[&'static str], except| Section {
         key,
         header,

@@ -6,6 +6,7 @@ mod tests;
 
 use std::fmt;
 
+use gpu_leak_check_options::PATTERN_WORDS;
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
@@ -73,11 +74,6 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Returns the word that introduces each kind of pattern.
-    pub fn words() -> Vec<&'static str> {
-        PatternKind::ALL.iter().map(|kind| kind.name()).collect()
-    }
-
     /// Creates the pattern `text` of the kind that `word` names.
     ///
     /// # Errors
@@ -97,7 +93,7 @@ impl Pattern {
         let kind = kind.ok_or_else(|| {
             format!(
                 "a pattern must begin with one of {}, as in `fn:optim::Adam::*`",
-                Self::words().join(", ")
+                PATTERN_WORDS.join(", ")
             )
         })?;
         Ok(Self {

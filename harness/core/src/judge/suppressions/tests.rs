@@ -1,4 +1,6 @@
-use super::{Date, Finding, FindingKind, Pattern, Suppression, matches_inlined};
+use super::{
+    Date, Finding, FindingKind, PATTERN_WORDS, Pattern, PatternKind, Suppression, matches_inlined,
+};
 use crate::ledger::{Kind, Layer, Place};
 use crate::report::{AllowedBy, Frame, Library, Owner, Site};
 
@@ -346,4 +348,10 @@ fn a_function_with_a_path_is_matched_by_its_path_only() {
         "train::optim::*",
         &inlined("{closure#0}", "src/optim.rs")
     ));
+}
+
+#[test]
+fn the_attribute_and_the_file_accept_every_kind_of_pattern() {
+    let words: Vec<_> = PatternKind::ALL.iter().map(|kind| kind.name()).collect();
+    assert_eq!(PATTERN_WORDS[..], words);
 }
