@@ -192,16 +192,11 @@ fn take<K: Eq + Hash>(counts: &mut FxHashMap<K, usize>, key: &K) -> bool {
 
 /// Returns by how much each sum rose from the end of one run to the end of a later one.
 fn raised_since(first: &RunInput, last: &RunInput) -> Vec<FailedSum> {
-    let raised = last.end.layers.iter().map(|usage| {
-        let before = first.end.layer(&usage.name, usage.place);
-        let was = |figure: fn(&LayerUsage) -> u64| before.map_or(0, figure);
-        let more = |figure: fn(&LayerUsage) -> u64| figure(usage).saturating_sub(was(figure));
-        FailedSum {
-            layer: usage.name.clone(),
-            place: usage.place,
-            allocated: more(LayerUsage::unreported),
-            reserved: more(|usage| usage.reserved.unwrap_or(0)),
-        }
+    let raised = last.end.layers.iter().map(|usage| FailedSum {
+        layer: usage.name.clone(),
+        place: usage.place,
+        allocated: first.end.rise_to(usage, LayerUsage::unreported),
+        reserved: first.end.rise_to(usage, LayerUsage::reserve),
     });
     let raised = raised.filter(|sum| (sum.allocated, sum.reserved) != (0, 0));
     raised.collect()

@@ -126,11 +126,8 @@ impl Limits {
     /// Returns by how much the reserve of `usage` rose, if it belongs to the layer of these limits.
     fn reserve_figure(&self, usage: &LayerUsage, before: &Usage) -> Option<UsageOverBudget> {
         let is_of_layer = usage.name.layer() == self.layer;
-        let reserved = usage.reserved.filter(|_| is_of_layer)?;
-        let was = before.layer(&usage.name, usage.place);
-        let was = was.and_then(|usage| usage.reserved).unwrap_or(0);
-        let risen = reserved.saturating_sub(was);
-        Some(UsageOverBudget {
+        let risen = before.rise_to(usage, LayerUsage::reserve);
+        (is_of_layer && usage.reserved.is_some()).then(|| UsageOverBudget {
             pool: usage.name.pool(),
             ..self.figure(Limit::MaxReserved, risen, usage.place)
         })

@@ -224,9 +224,8 @@ pub fn is_anything_left(run: &RunInput, is_cudas_own: impl Fn(StackId) -> bool) 
     // The record of a resource whose free is in flight is not live, so the figures of pools and
     // probes are also compared.
     let rose = |usage: &LayerUsage| {
-        let before = run.baseline.layer(&usage.name, usage.place);
-        let was = before.map_or(0, |it| it.allocated);
-        !matches!(usage.name, LayerName::Layer(_)) && usage.allocated > was
+        let is_of_ledger = matches!(usage.name, LayerName::Layer(_));
+        !is_of_ledger && run.baseline.rise_to(usage, |it| it.allocated) != 0
     };
     run.live.iter().any(is_left)
         || !run.anomalies.is_empty()

@@ -124,9 +124,7 @@ pub(super) fn more_reserved(usage: &LayerUsage, run: &RunInput) -> u64 {
     if run.is_capturing && matches!(usage.name, LayerName::Pool(_)) {
         return 0;
     }
-    let before = run.baseline.layer(&usage.name, usage.place);
-    let was = before.and_then(|before| before.reserved).unwrap_or(0);
-    let more = usage.reserved.unwrap_or(0).saturating_sub(was);
+    let more = run.baseline.rise_to(usage, LayerUsage::reserve);
     more.saturating_sub(run.failed_for(usage, |sum| sum.reserved))
 }
 
@@ -174,9 +172,7 @@ fn explained(
     input: &CheckInput,
     counts: impl Fn(&Ownership) -> bool,
 ) -> u64 {
-    let before = run.baseline.layer(&usage.name, usage.place);
-    let was = before.map_or(0, |before| before.allocated);
-    let sum = usage.allocated.saturating_sub(was);
+    let sum = run.baseline.rise_to(usage, |it| it.allocated);
     let layer = usage.name.layer();
     let blocks = run.live.iter().filter(|live| {
         let made = &live.record.made;

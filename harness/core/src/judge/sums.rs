@@ -104,14 +104,13 @@ fn risen(run: &RunInput, usage: &LayerUsage) -> u64 {
     if !matches!(usage.name, LayerName::Probe(_)) {
         return 0;
     }
-    let before = run.baseline.layer(&usage.name, usage.place);
     // Unreported memory is compared before and after, so that freeing a reported block does not
     // hide an unreported one.
-    let was = before.map_or(0, LayerUsage::unreported);
-    let more = usage.unreported().saturating_sub(was);
+    let more = run.baseline.rise_to(usage, LayerUsage::unreported);
     let failed = run.failed_for(usage, |sum| sum.allocated);
     // Blocks that other threads have not reported yet are not a rise. Either reading may be wrong
     // by their size.
+    let before = run.baseline.layer(&usage.name, usage.place);
     let in_motion = match run.others.may_have_moved_sums() {
         true => before.map_or(0, |it| it.in_motion).max(usage.in_motion),
         false => 0,

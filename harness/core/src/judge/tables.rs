@@ -67,7 +67,7 @@ fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> Devi
     for name in of_layers {
         let (was, is) = (before.layer(name, place), after.layer(name, place));
         let allocated = |level: Option<&LayerUsage>| level.map_or(0, |l| l.allocated);
-        let reserved = |level: Option<&LayerUsage>| level.and_then(|l| l.reserved).unwrap_or(0);
+        let reserved = |level: Option<&LayerUsage>| level.map_or(0, LayerUsage::reserve);
         if !matches!(name, LayerName::Pool(_)) {
             let (before, after) = (allocated(was), allocated(is));
             let peak = is.and_then(|level| level.peak);
@@ -193,8 +193,7 @@ fn pool_reserve(usage: &Usage, place: Place) -> u64 {
 /// Returns the whole reserve of the graph pool.
 fn graph_reserve(usage: &Usage, place: Place) -> u64 {
     let graphs = LayerName::Pool(PoolName::Graph);
-    let pool = usage.layer(&graphs, place);
-    pool.and_then(|pool| pool.reserved).unwrap_or(0)
+    usage.layer(&graphs, place).map_or(0, LayerUsage::reserve)
 }
 
 fn change(before: u64, after: u64) -> i64 {

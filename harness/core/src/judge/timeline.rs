@@ -89,7 +89,7 @@ fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<
     let readings = || [before, later[0].1, later[1].1].into_iter();
     let mut names: Vec<_> = readings()
         .flat_map(|reading| &reading.layers)
-        .filter(|layer| places.contains(&layer.place) && layer.reserved.unwrap_or(0) != 0)
+        .filter(|layer| places.contains(&layer.place) && layer.reserve() != 0)
         .map(|layer| (layer.place, &layer.name))
         .collect();
     names.sort();

@@ -138,6 +138,11 @@ impl LayerUsage {
         }
     }
 
+    /// Returns the number of reserved bytes.
+    pub fn reserve(&self) -> u64 {
+        self.reserved.unwrap_or(0)
+    }
+
     /// Returns the number of bytes that the allocator has handed out but not reported.
     pub fn unreported(&self) -> u64 {
         self.allocated.saturating_sub(self.reported.unwrap_or(0))
@@ -155,6 +160,12 @@ impl Usage {
         self.layers
             .iter()
             .find(|layer| layer.name == *name && layer.place == place)
+    }
+
+    /// Returns by how much a figure of `now` exceeds that of the same layer and place in this usage.
+    pub fn rise_to(&self, now: &LayerUsage, figure: fn(&LayerUsage) -> u64) -> u64 {
+        let was = self.layer(&now.name, now.place).map_or(0, figure);
+        figure(now).saturating_sub(was)
     }
 
     /// Returns the usage of the whole device at `place`.
