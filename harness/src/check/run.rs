@@ -84,18 +84,10 @@ pub(crate) struct Beginning {
     mark: Mark,
 }
 
-/// What the judgement needs to know about the end of a body, once the `body::End` has been compared
-/// with what the test expects.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    /// Whether the body ended as expected.
-    pub(crate) as_expected: bool,
-    /// The assertion of a nested check whose panic made the body fail, if there was one.
-    pub(crate) failure: Option<FailureId>,
-}
-
-/// What must be read before caches are emptied.
+/// How the body ended, and what must be read before caches are emptied.
 struct BodyEnd {
+    as_expected: bool,
+    failure: Option<FailureId>,
     at: u64,
     reserved: Usage,
     over_budget: Vec<crate::judge::UsageOverBudget>,
@@ -189,13 +181,21 @@ impl Run {
     }
 
     /// Ends the run and returns its results. First waits until nothing is left, until nothing can
-    /// still be freed, or until the time is up.
-    pub(crate) fn finish(self, policy: &Policy, turn: &Turn<'_>, end: &Ended) -> RunInput {
-        let body = self.body_ended();
+    /// still be freed, or until the time is up. `as_expected` says whether the body ended as
+    /// expected. `failure` is the assertion of a nested check whose panic made the body fail, if
+    /// there was one.
+    pub(crate) fn finish(
+        self,
+        policy: &Policy,
+        turn: &Turn<'_>,
+        as_expected: bool,
+        failure: Option<FailureId>,
+    ) -> RunInput {
+        let body = self.body_ended(as_expected, failure);
         let start = Instant::now();
         let mut was_read_again = false;
         loop {
-            let (mut input, lineage) = self.look(&body, turn, end);
+            let (mut input, lineage) = self.look(&body, turn);
             let pause = if !is_anything_left(&input, is_cudas_own) {
                 None
             } else if could_still_free(&lineage) && start.elapsed() < policy.settle {
@@ -217,7 +217,7 @@ impl Run {
         }
     }
 
-    fn body_ended(&self) -> BodyEnd {
+    fn body_ended(&self, as_expected: bool, failure: Option<FailureId>) -> BodyEnd {
         capture::take_stacks_of_frees(false);
         let reserves = self.reserves.as_ref();
         let reserved = reserves.map_or_else(readings::read_probed, ReserveWatch::end);
@@ -227,6 +227,8 @@ impl Run {
             let before = &self.baseline.usage;
             let (over_budget, bound) = self.budget.exceeded(metered, before, &reserved);
             BodyEnd {
+                as_expected,
+                failure,
                 at: ledger.now(),
                 over_budget,
                 bound,
@@ -236,19 +238,19 @@ impl Run {
     }
 
     /// Waits for the devices, empties the caches, and reads everything.
-    fn look(&self, body: &BodyEnd, turn: &Turn<'_>, end: &Ended) -> (RunInput, Lineage) {
+    fn look(&self, body: &BodyEnd, turn: &Turn<'_>) -> (RunInput, Lineage) {
         let broken = readings::synchronise(self.scope());
         if broken.is_none() {
             readings::empty_caches();
         }
         let others = self.others.until_now(turn);
-        let read = self.read(body, others, broken, end);
+        let read = self.read(body, others, broken);
         let others_by_now = self.others.until_now(turn);
         // If threads appeared during the reading, the sums and records include their activity, so
         // the reading is repeated.
         match others_by_now.may_have_moved_sums() == others.may_have_moved_sums() {
             true => read,
-            false => self.read(body, others_by_now, broken, end),
+            false => self.read(body, others_by_now, broken),
         }
     }
 
@@ -258,7 +260,6 @@ impl Run {
         body: &BodyEnd,
         others: Others,
         broken: Option<ContextError>,
-        end: &Ended,
     ) -> (RunInput, Lineage) {
         let ledger = ledger::live();
         let snapshot = ledger.snapshot(self.scope());
@@ -269,7 +270,7 @@ impl Run {
         let mut input = RunInput {
             began: self.began.at,
             ended: body.at,
-            as_expected: end.as_expected,
+            as_expected: body.as_expected,
             // Without events, only the figures of a probe can differ.
             saw_events: ledger.now() != self.began.at || usage.layers != self.baseline.usage.layers,
             is_capturing: self.was_capturing || captures::active(),
@@ -278,7 +279,7 @@ impl Run {
             over_budget: body.over_budget.clone(),
             bound: body.bound.clone(),
             probed: readings::probed(),
-            failed_inside: lineage.failed_sums(end.failure),
+            failed_inside: lineage.failed_sums(body.failure),
             others,
             broken_before: self.broken_before,
             broken_inside: broken.filter(|_| self.broken_before.is_none()),
@@ -290,7 +291,7 @@ impl Run {
             input.holdings = ledger.holdings().into_iter().collect();
             let of_run = OfRun {
                 lineage: &lineage,
-                failure: end.failure,
+                failure: body.failure,
             };
             of_run.collect_records(self.since.at, &mut input);
             of_run.collect_overwritten(self.since.at, self.since.mark, &mut input);

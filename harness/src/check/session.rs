@@ -11,7 +11,7 @@ use super::outcome::{self, Checked, Outcome};
 use super::process::exit_summary::{self, UnderWay};
 use super::process::late;
 use super::process::prepare::{self, listen, record_from_here};
-use super::run::{Beginning, Ended, Run};
+use super::run::{Beginning, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, Lineage};
 use super::settle_with::settle_after;
@@ -294,11 +294,7 @@ impl Session {
             End::Panicked(payload) if !as_expected => assertion::of_panic(&**payload),
             _ => None,
         };
-        let ended = Ended {
-            as_expected,
-            failure,
-        };
-        let input = run.finish(&self.policy, &self.turn, &ended);
+        let input = run.finish(&self.policy, &self.turn, as_expected, failure);
         if input.broken_inside.is_some() {
             blind::blame(&self.input.subject.test, self.turn.met_another());
         }
