@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 use gpu_leak_interpose::uncancelled;
 use rustc_hash::FxHashSet;
 
+use super::collect::OfRun;
 use super::process::prepare::listen;
 use super::run::PeakLog;
 use super::scopes::open::{open_process, process};
-use super::scopes::tree::{Lineage, NestedDecision};
+use super::scopes::tree::Lineage;
 use super::session::Session;
 use super::{blind, holders, outcome, readings, turn};
 use crate::api::{self, Reach, before_initialisation};
@@ -35,7 +36,7 @@ use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
 use crate::ledger::{self, Amount, Anomaly, Mark, Record, ScopeId};
 use crate::options::Options;
 use crate::recursion_guard::quiet;
-use crate::report::check_report::{AllowedBy, CheckStatus, Report};
+use crate::report::check_report::{CheckStatus, Report};
 use crate::report::run_file::ProcessSnapshot;
 use crate::report::{Sink, headline};
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
@@ -338,18 +339,17 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let counted = |stack| Some((stack, ledger.allocations(stack, ScopeId::NONE)?));
     let allocations = stacks.filter_map(counted).collect();
     let mut handed_over = Amount::default();
-    // The process owns a record unless the code under test, or a check inside the process, has
-    // declared that it may stay.
+    let of_process = OfRun {
+        lineage: &lineage,
+        failure: None,
+    };
     let owned = |record: Record| {
-        let scope = record.made.caller.scope;
-        let owner = match (lineage.decision(record.sequence), lineage.reason(scope)) {
-            _ if scope == ScopeId::NOBODY => {
+        let owner = match record.made.caller.scope {
+            ScopeId::NOBODY => {
                 handed_over.add(record.made.bytes);
                 Ownership::HandedOver
             }
-            (Some(NestedDecision::Allowed(by)), _) => Ownership::Allowed(by.clone()),
-            (_, Some(reason)) => Ownership::Allowed(AllowedBy::the_code(reason)),
-            (_, None) => Ownership::Session,
+            _ => of_process.own(&record),
         };
         LiveRecord { record, owner }
     };

@@ -134,7 +134,7 @@ impl OfRun<'_> {
 
     /// Returns the owner of a record that the run's own threads created. If a nested check has
     /// already failed because of this record, that check owns it.
-    fn own(&self, record: &Record) -> Ownership {
+    pub(super) fn own(&self, record: &Record) -> Ownership {
         match self.lineage.decision(record.sequence) {
             Some(NestedDecision::Failed(by)) if self.failure == Some(*by) => {
                 return Ownership::Another;
