@@ -113,11 +113,7 @@ impl<'run> Overview<'run> {
             summary.add_aborted(&began.test);
         }
         let reported = run.reports().filter(|it| it.status == CheckStatus::Aborted);
-        aborted.extend(reported.map(|report| Began {
-            test: report.test.clone(),
-            file: report.file.clone(),
-            line: report.line,
-        }));
+        aborted.extend(reported.map(Began::of));
         let subject = |it: &Began| (it.test.clone(), it.file.clone(), it.line);
         aborted.sort_by_cached_key(subject);
         aborted.dedup_by_key(|it| subject(it));

@@ -225,10 +225,8 @@ impl Run {
             }
         }
         if let Some(snapshot) = file.snapshot.take()
-            && let Some(at) = file.aborted.iter().position(|began| {
-                let report = &snapshot.report;
-                (&began.test, &began.file, began.line) == (&report.test, &report.file, report.line)
-            })
+            && let began = Began::of(&snapshot.report)
+            && let Some(at) = file.aborted.iter().position(|it| *it == began)
         {
             file.aborted.remove(at);
             file.reports.push(last_snapshot(snapshot));
@@ -283,17 +281,13 @@ impl Run {
         let reported = self.processes.iter().flat_map(|process| {
             let reports = process.file.reports.iter();
             let aborted = reports.filter(|report| report.status == CheckStatus::Aborted);
-            aborted.map(|it| (process.attempt(), it.test.clone(), it.file.clone(), it.line))
+            aborted.map(|report| (process.attempt(), Began::of(report)))
         });
         let reported: Vec<_> = reported.collect();
         for process in &mut self.processes {
             let of_process = process.attempt();
-            process.file.aborted.retain(|began| {
-                !reported.iter().any(|(attempt, test, file, line)| {
-                    (attempt, test, file, *line)
-                        == (&of_process, &began.test, &began.file, began.line)
-                })
-            });
+            let aborted = &mut process.file.aborted;
+            aborted.retain(|began| !reported.contains(&(of_process.clone(), began.clone())));
         }
     }
 
@@ -327,11 +321,9 @@ fn complete(found: Vec<(PathBuf, RunFile)>) -> Vec<(PathBuf, RunFile)> {
     let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     // A check that has begun in a copy may have ended since.
     let has_begun = |file: &RunFile, it: &Began| {
-        let ended = file.reports.iter();
-        let mut ended = ended.map(|report| (&report.test, &report.file, report.line));
         file.aborted.contains(it)
             || file.lost.contains(it)
-            || ended.any(|ended| ended == (&it.test, &it.file, it.line))
+            || file.reports.iter().any(|report| Began::of(report) == *it)
     };
     let begins_with = |one: &RunFile, other: &RunFile| {
         one.reports.starts_with(&other.reports)

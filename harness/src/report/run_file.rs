@@ -183,6 +183,18 @@ pub struct Began {
     pub line: u32,
 }
 
+impl Began {
+    /// Returns the beginning of the check that this report is about.
+    #[must_use]
+    pub fn of(report: &Report) -> Self {
+        Self {
+            test: report.test.clone(),
+            file: report.file.clone(),
+            line: report.line,
+        }
+    }
+}
+
 /// Allocations without an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -411,10 +423,8 @@ impl RunFile {
             "began" => self.aborted.push(serde_json::from_slice(line)?),
             "verdict" => {
                 let report: Report = serde_json::from_slice(line)?;
-                self.end_of(|began| {
-                    (&began.test, &began.file, began.line)
-                        == (&report.test, &report.file, report.line)
-                });
+                let ended = Began::of(&report);
+                self.end_of(|began| *began == ended);
                 self.reports.push(report);
             }
             "unowned" => self.unowned.push(serde_json::from_slice(line)?),
