@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ptr;
 
 use gpu_leak_check::report::check_report::{
-    CheckStatus, DeviceTable, Figure, Finding, Peak, Report, Share,
+    CheckStatus, DeviceTable, Figure, Finding, Peak, Report, Row, Share,
 };
 use gpu_leak_check::report::{cells, columns, device_title, escape, help, whole_device};
 use gpu_leak_check::units::count;
@@ -54,14 +54,14 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) title: String,
-    pub(super) rows: Vec<Layer>,
+    pub(super) rows: Vec<FigureRow>,
     /// What the change of the whole device consists of, one sentence for each part.
     pub(super) whole: Vec<String>,
 }
 
 /// A row of the table of a device: one figure of a layer.
 #[derive(Debug)]
-pub(super) struct Layer {
+pub(super) struct FigureRow {
     pub(super) layer: String,
     pub(super) figure: &'static str,
     pub(super) baseline: String,
@@ -180,9 +180,9 @@ fn peak_table(peak: &Peak) -> PeakTable {
 }
 
 fn device(table: &DeviceTable) -> Device {
-    let row = |row: &gpu_leak_check::report::check_report::Row| {
+    let row = |row: &Row| {
         let [baseline, after, difference, peak] = cells(row);
-        Layer {
+        FigureRow {
             layer: escape::name(&row.layer),
             figure: match row.figure {
                 Figure::Handles => "",
