@@ -9,6 +9,7 @@ mod moments;
 
 use std::fmt::Write;
 
+use gpu_leak_check::ledger::{Kind, Place};
 use gpu_leak_check::report::check_report::{
     CheckStatus, Course, Figure, FindingKind, Point, Report, RunPurpose, Timeline, TimelineRun,
 };
@@ -107,33 +108,25 @@ pub(super) fn plots(report: &Report) -> Vec<Plot> {
         .collect();
     subjects.sort_unstable();
     subjects.dedup();
-    let pictures = subjects.into_iter().map(|(of_handles, place)| {
-        let shown = |course: &Course| {
-            course.place == place && (course.figure == Figure::Handles) == of_handles
-        };
-        plot(report, timeline, of_handles, shown)
-    });
+    let pictures = subjects.into_iter();
+    let pictures = pictures.map(|(of_handles, place)| plot(report, timeline, of_handles, place));
     pictures.collect()
 }
 
-fn plot(
-    report: &Report,
-    timeline: &Timeline,
-    of_handles: bool,
-    shown: impl Fn(&Course) -> bool,
-) -> Plot {
+/// Draws the bytes at `place` or, if `of_handles`, the objects there.
+fn plot(report: &Report, timeline: &Timeline, of_handles: bool, place: Place) -> Plot {
+    let shown = |course: &&Course| {
+        course.place == place && (course.figure == Figure::Handles) == of_handles
+    };
     let amount = if of_handles { count } else { size };
     let mut names: Vec<(String, Figure)> = Vec::new();
     let mut top = 0;
-    let mut place = String::new();
-    for course in timeline.runs.iter().flat_map(|run| &run.curves) {
-        if shown(course) {
-            top = top.max(course.peak).max(course.start);
-            place = escape::name(&course.place.to_string());
-            let name = (course.layer.clone(), course.figure);
-            if !names.contains(&name) {
-                names.push(name);
-            }
+    let courses = timeline.runs.iter().flat_map(|run| &run.curves);
+    for course in courses.filter(shown) {
+        top = top.max(course.peak).max(course.start);
+        let name = (course.layer.clone(), course.figure);
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     let scale = Scale::to(top, of_handles);
@@ -155,7 +148,7 @@ fn plot(
             line: String::new(),
         };
         for (run, span) in timeline.runs.iter().zip(&spans) {
-            let mut of_run = run.curves.iter().filter(|course| shown(course));
+            let mut of_run = run.curves.iter().filter(shown);
             let course = of_run.find(|it| it.layer == *layer && it.figure == *figure);
             if let Some(course) = course {
                 curve.style = style_of(course);
@@ -167,7 +160,7 @@ fn plot(
     let mut dots = Vec::new();
     let mut rows = Vec::new();
     for (run, span) in timeline.runs.iter().zip(&spans) {
-        for course in run.curves.iter().filter(|course| shown(course)) {
+        for course in run.curves.iter().filter(shown) {
             dots.extend(call_of_peak(course).map(|call| Dot {
                 style: style_of(course),
                 x: coordinate(span.x(call)),
@@ -193,9 +186,10 @@ fn plot(
     });
     // A description of many rounds would be too long to listen to.
     let described: Vec<_> = described.take(12).collect();
+    let place_name = escape::name(&place.to_string());
     let unit_name = if of_handles { "objects" } else { "bytes" };
     Plot {
-        title: format!("{place}: {unit_name} after each call that allocates or frees"),
+        title: format!("{place_name}: {unit_name} after each call that allocates or frees"),
         description: described.join(" "),
         view: format!("0 0 {WIDTH} {HEIGHT}"),
         ticks: scale.ticks(amount),
@@ -204,7 +198,7 @@ fn plot(
         runs: run_boxes(timeline, &spans),
         curves,
         dots,
-        marks: marks(report, timeline, &spans, of_handles, &place),
+        marks: marks(report, timeline, &spans, of_handles, place),
         rows,
         left_out: (timeline.left_out > 0).then(|| {
             format!(
@@ -297,7 +291,7 @@ fn marks(
     timeline: &Timeline,
     spans: &[RunSpan],
     of_handles: bool,
-    place: &str,
+    place: Place,
 ) -> Vec<Mark> {
     let judged = timeline
         .runs
@@ -306,13 +300,9 @@ fn marks(
     let Some(span) = judged.map(|run| &spans[run]) else {
         return Vec::new();
     };
-    let is_shown = |kind: Option<gpu_leak_check::ledger::Kind>| {
-        kind.is_some_and(|kind| kind.is_handle() == of_handles)
-    };
+    let is_shown = |kind: Option<Kind>| kind.is_some_and(|kind| kind.is_handle() == of_handles);
     let stayed = report.findings.iter().filter(|finding| {
-        finding.kind != FindingKind::Allowed
-            && finding.place.to_string() == place
-            && is_shown(finding.resource)
+        finding.kind != FindingKind::Allowed && finding.place == place && is_shown(finding.resource)
     });
     let mut marks = Vec::new();
     for finding in stayed.take(50) {

@@ -1,6 +1,8 @@
 //! Tests of names that contain markup and control characters.
 
 use clap::ValueEnum;
+use gpu_leak_check::ledger::Place;
+use gpu_leak_check::report::check_report::When;
 use serde_json::json;
 
 use super::pytorch::unpickled;
@@ -49,6 +51,24 @@ fn no_number_of_calls_is_too_large_for_the_page() {
     let report = &mut run.processes[0].file.reports[0];
     report.timeline = Some(serde_json::from_value(timeline).expect("a timeline"));
     assert!(shown(&run, Format::Html, 0).contains("<svg"));
+}
+
+#[test]
+fn a_timeline_marks_findings_on_a_device_whose_name_is_escaped() {
+    let place = "pool\u{202e}:0";
+    let course = json!({
+        "place": place, "layer": "driver", "figure": "allocated", "start": 0, "peak": 64,
+        "points": [[1, 0, 64]], "lost": 0,
+    });
+    let of_run = json!({ "purpose": "judged", "calls": 2, "body": 2, "curves": [course] });
+    let timeline = json!({ "runs": [of_run], "left_out": 0 });
+    let mut run = sample::mixed();
+    let report = &mut run.processes[0].file.reports[0];
+    report.timeline = Some(serde_json::from_value(timeline).expect("a timeline"));
+    report.findings[0].place = Place::named(place);
+    let (first, last, of) = (1, 1, 2);
+    report.findings[0].when = Some(When { first, last, of });
+    assert!(shown(&run, Format::Html, 0).contains("class=\"mark bad\""));
 }
 
 /// Returns the texts that a reader of the format sees: those inside a pickle or a picture,

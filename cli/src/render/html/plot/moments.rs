@@ -52,7 +52,7 @@ impl Moments {
     pub(super) fn of(
         timeline: &Timeline,
         spans: &[RunSpan],
-        shown: impl Fn(&Course) -> bool,
+        shown: impl Fn(&&Course) -> bool,
     ) -> Option<Self> {
         let mut courses = Vec::new();
         let (mut highest, mut peak, mut before) = (0, 0, 0_u64);
