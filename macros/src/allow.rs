@@ -78,7 +78,7 @@ impl Allow {
     }
 
     /// Expands to the library's `Allow`.
-    pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
+    pub(crate) fn expanded(&self, paths: &Paths) -> TokenStream {
         let [allow, kind] = ["Allow", "Kind"].map(|name| paths.private(name));
         let Self {
             pattern, reason, ..

@@ -148,12 +148,12 @@ impl Args {
     }
 
     /// Expands to the fields of the library's `Options` that the attribute sets.
-    pub(crate) fn facts(&self, paths: &Paths) -> Vec<TokenStream> {
+    pub(crate) fn fields(&self, paths: &Paths) -> Vec<TokenStream> {
         self.options
             .iter()
             .map(|(name, value)| {
                 let name = Ident::new(name, Span::call_site());
-                let value = paths.option(Some(value.fact(paths)));
+                let value = paths.option(Some(value.expanded(paths)));
                 quote!(#name: #value)
             })
             .chain(self.allowed(paths))
@@ -161,7 +161,7 @@ impl Args {
     }
 
     fn allowed(&self, paths: &Paths) -> Option<TokenStream> {
-        let entries: Vec<_> = self.allow.iter().map(|allow| allow.fact(paths)).collect();
+        let entries: Vec<_> = self.allow.iter().map(|it| it.expanded(paths)).collect();
         (!entries.is_empty()).then(|| quote!(allow: &[#(#entries),*]))
     }
 }

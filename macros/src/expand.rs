@@ -94,7 +94,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
 }
 
 /// Expands to two items: the wrapper that libtest runs, or a program's `main`, and a static that
-/// contains the body and the facts about it. The two are separate because a build without libtest
+/// contains the body and describes the test. The two are separate because a build without libtest
 /// deletes the wrapper. A `main` is not registered as a test: libtest ignores it, and without
 /// libtest, the program runs it.
 fn checked(
@@ -122,11 +122,11 @@ fn checked(
     let wrapper = wrapper(&test, &run, paths, &function, &case);
     let type_ = paths.private("Case");
     let new = new_case(&path, paths, &function);
-    let facts = facts(args, requeued, paths, &function);
-    let value = if facts.is_empty() {
+    let fields = fields(args, requeued, paths, &function);
+    let value = if fields.is_empty() {
         new
     } else {
-        quote!(#type_ { #(#facts,)* ..#new })
+        quote!(#type_ { #(#fields,)* ..#new })
     };
     let body = body(function);
     quote! {
@@ -198,7 +198,7 @@ fn body(mut function: ItemFn) -> ItemFn {
     function
 }
 
-/// Expands to the facts that every test has.
+/// Expands to the `Case` of a test without options.
 fn new_case(path: &TokenStream, paths: &Paths, function: &ItemFn) -> TokenStream {
     let name = &function.sig.ident;
     let case = paths.private("Case");
@@ -230,20 +230,20 @@ fn printed(name: &Ident) -> String {
     }
 }
 
-/// Expands to the facts of this test.
-fn facts(args: &Args, requeued: &Requeued, paths: &Paths, function: &ItemFn) -> Vec<TokenStream> {
-    let mut facts = Vec::new();
-    let options = args.facts(paths);
+/// Expands to the fields of `Case` that this test sets.
+fn fields(args: &Args, requeued: &Requeued, paths: &Paths, function: &ItemFn) -> Vec<TokenStream> {
+    let mut fields = Vec::new();
+    let options = args.fields(paths);
     if !options.is_empty() {
         let type_ = paths.private("Options");
-        facts.push(quote!(options: #type_ { #(#options,)* ..#type_::DEFAULT }));
+        fields.push(quote!(options: #type_ { #(#options,)* ..#type_::DEFAULT }));
     }
     if let Some(should_panic) = &requeued.should_panic {
-        let fact = paths.option(Some(should_panic.fact(paths)));
-        facts.push(quote!(should_panic: #fact));
+        let expected = paths.option(Some(should_panic.expanded(paths)));
+        fields.push(quote!(should_panic: #expected));
     }
     if function.attrs.iter().any(|a| a.path().is_ident("ignore")) {
-        facts.push(quote!(ignored: true));
+        fields.push(quote!(ignored: true));
     }
-    facts
+    fields
 }

@@ -35,7 +35,7 @@ impl ShouldPanic {
     }
 
     /// Expands to the library's `ShouldPanic`.
-    pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
+    pub(crate) fn expanded(&self, paths: &Paths) -> TokenStream {
         let should_panic = paths.private("ShouldPanic");
         let expected = paths.option(self.expected.as_ref());
         let by_libtest = self.by_libtest;

@@ -26,7 +26,7 @@ pub(crate) enum Value {
 
 impl Value {
     /// Expands to the value of a field of the library's `Options`.
-    pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
+    pub(crate) fn expanded(&self, paths: &Paths) -> TokenStream {
         match self {
             Self::Number(number) => number.clone(),
             Self::Text(text) => text.to_token_stream(),
