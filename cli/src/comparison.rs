@@ -36,10 +36,7 @@ pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     let (had, has) = (failures(old), failures(new));
     let all = |run| by_test(run, |_| true);
     let (all_before, all_after) = (all(old), all(new));
-    let sum = |all: &ByTest<'_>, of: &Identity| {
-        let left = all[of].values().copied();
-        left.fold(Amount::default(), Amount::plus)
-    };
+    let sum = |all: &ByTest<'_>, of: &Identity| all[of].values().copied().sum::<Amount>();
     let is_measured =
         |report: &Report| !report.status.is_unmeasured() && report.status != CheckStatus::Aborted;
     let measured: BTreeSet<_> = reports(new)
@@ -64,7 +61,7 @@ pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
             Some(_) => growth(match does_fail {
                 true => (has[identity].iter())
                     .map(|(test, now)| now.minus(left_before(&had[identity], test)))
-                    .fold(Amount::default(), Amount::plus),
+                    .sum(),
                 false => sum(&all_after, identity).minus(sum(&all_before, identity)),
             }),
         };
@@ -88,13 +85,6 @@ pub(crate) fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
 /// Whether the finding makes any of its tests fail, unless the policy of the run says otherwise.
 fn fails_a_test(group: &Group<'_>) -> bool {
     group.members.iter().any(|finding| finding.is_failure())
-}
-
-fn amount(finding: &Finding) -> Amount {
-    Amount {
-        count: finding.count,
-        bytes: finding.bytes,
-    }
 }
 
 /// Returns the status of a finding that is in both runs, and a text that says by how much it grew.
@@ -130,16 +120,9 @@ fn left_before(by_test: &BTreeMap<TestKey<'_>, Amount>, test: &TestKey<'_>) -> A
     let is_same_program = |it: &TestKey<'_>| it.2.is_some() && it.2 == test.2;
     let of_program = || {
         let left = by_test.iter().filter(|(it, _)| is_same_program(it));
-        left.fold(Amount::default(), |most, (_, left)| largest(most, *left))
+        left.fold(Amount::default(), |most, (_, left)| most.most(*left))
     };
     by_test.get(test).copied().unwrap_or_else(of_program)
-}
-
-fn largest(one: Amount, other: Amount) -> Amount {
-    Amount {
-        count: one.count.max(other.count),
-        bytes: one.bytes.max(other.bytes),
-    }
 }
 
 /// Returns, for each finding, the tests that have it, each with the amount of those findings that
@@ -152,13 +135,13 @@ fn by_test(run: &Run, counts: fn(&Finding) -> bool) -> ByTest<'_> {
         for finding in &report.findings {
             let sum = in_report.entry(identity(finding)).or_default();
             if counts(finding) {
-                *sum = sum.plus(amount(finding));
+                *sum = sum.plus(finding.amount());
             }
         }
         for (identity, sum) in in_report {
             let of_finding = tests.entry(identity).or_default();
             let most = of_finding.entry(test_key(process, report)).or_default();
-            *most = largest(*most, sum);
+            *most = most.most(sum);
         }
     }
     tests

@@ -45,8 +45,7 @@ pub(super) fn exceeded<'a>(run: &'a Run, shown: &str, entries: &[Suppression]) -
         }
         for (entry, left) in in_this_test {
             let (most, _) = exceeded.in_file.entry(entry).or_default();
-            most.count = most.count.max(left.count);
-            most.bytes = most.bytes.max(left.bytes);
+            *most = most.most(left);
         }
     }
     exceeded
@@ -96,12 +95,8 @@ pub(super) struct LeakingSite {
 impl LeakingSite {
     /// Returns the largest amount that one test leaves.
     pub(super) fn bounds(&self) -> Left {
-        let mut bounds = Left::default();
-        for left in self.left.values() {
-            bounds.count = bounds.count.max(left.count);
-            bounds.bytes = bounds.bytes.max(left.bytes);
-        }
-        bounds
+        let left = self.left.values().copied();
+        left.fold(Left::default(), Left::most)
     }
 
     /// Adds the amount that another test leaves there.
@@ -196,13 +191,10 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
             site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
             site.locations
                 .extend(findings.iter().map(|finding| finding.location()));
-            let sum = findings
-                .iter()
-                .fold(Left::default(), |sum, finding| sum.plus(finding.amount()));
+            let sum = findings.iter().map(|finding| finding.amount()).sum();
             // Two programs may have tests of the same name.
             let left = site.left.entry(report.test.clone()).or_default();
-            left.count = left.count.max(sum.count);
-            left.bytes = left.bytes.max(sum.bytes);
+            *left = left.most(sum);
         }
     }
     sites

@@ -33,7 +33,7 @@ pub(crate) fn is_undecided(groups: &[Group]) -> bool {
             // An allocation that replaces another one from the same line, and is no larger than it,
             // will be kept only until it is replaced in turn.
             let replaced = replaced(&history.groups);
-            new.fold(Amount::default(), Amount::plus).exceeds(replaced)
+            new.sum::<Amount>().exceeds(replaced)
         })
 }
 
@@ -166,12 +166,8 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
     for history in histories.values_mut() {
         let runs = history.groups.first().map_or(0, |group| group.left.len());
         let confirmed = history.groups.iter().filter(|it| is_confirmed(it));
-        let steady = confirmed.map(|group| each_run(group).0.amount);
-        let steady = steady.fold(Amount::default(), Amount::plus);
-        let sum = |of: &dyn Fn(&Group) -> Amount| {
-            let amounts = history.groups.iter().map(|group| of(group));
-            amounts.fold(Amount::default(), Amount::plus)
-        };
+        let steady = confirmed.map(|group| each_run(group).0.amount).sum();
+        let sum = |of: &dyn Fn(&Group) -> Amount| history.groups.iter().map(|it| of(it)).sum();
         history.left = (0..runs)
             .map(|run| sum(&|group| group.kept[run].amount))
             .collect();
@@ -216,10 +212,7 @@ fn replaced(groups: &[&Group]) -> Amount {
         count: freed.count.min(left.count),
         bytes: freed.bytes.min(left.bytes),
     };
-    by_line
-        .values()
-        .map(least)
-        .fold(Amount::default(), Amount::plus)
+    by_line.values().map(least).sum()
 }
 
 /// Reports the leaks of the first run if every later run left at least as much, regardless of the

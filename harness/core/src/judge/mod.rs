@@ -180,8 +180,7 @@ fn remove_resources_of_driver(diff: &mut Diff) -> Option<String> {
     let is_of_driver = |group: &Group| group.key.class.layer == Layer::DRIVER;
     diff.allowed.retain(|(_, group)| !is_of_driver(group));
     let removed = diff.groups.extract_if(.., |group| is_of_driver(group));
-    let amounts = removed.map(|group| group.kept_in_all().amount);
-    let sum = amounts.fold(Amount::default(), Amount::plus);
+    let sum: Amount = removed.map(|group| group.kept_in_all().amount).sum();
     (!sum.is_zero()).then(|| {
         format!(
             "the driver's resources were not judged, because a free may have been missed: {}",

@@ -78,7 +78,7 @@ impl OpenScopes {
     pub fn all_handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
         let open = lock_quietly(&self.0);
         let wanted = open.iter().filter(|(scope, _)| wanted(**scope));
-        wanted.fold(Amount::default(), |sum, (_, it)| sum.plus(it.handed_over))
+        wanted.map(|(_, it)| it.handed_over).sum()
     }
 
     /// Returns the devices whose primary contexts the scopes satisfying `wanted` have together

@@ -1,5 +1,7 @@
 //! Current and peak usage, to the byte.
 
+use std::iter::Sum;
+
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -78,6 +80,15 @@ impl Amount {
         }
     }
 
+    /// Returns the larger number and the larger size of this and `other`.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        Self {
+            count: self.count.max(other.count),
+            bytes: self.bytes.max(other.bytes),
+        }
+    }
+
     /// Returns the number with its noun, and the size: `2 allocations, 1.00 MiB`.
     pub fn text(self, noun: &str) -> String {
         let (count, bytes) = (quantity(self.count, noun), exact_size(self.bytes));
@@ -94,6 +105,12 @@ impl Amount {
     #[must_use]
     pub const fn exceeds(self, other: Self) -> bool {
         self.count > other.count || self.bytes > other.bytes
+    }
+}
+
+impl Sum for Amount {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::default(), Self::plus)
     }
 }
 
