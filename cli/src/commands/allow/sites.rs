@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_leak_check::__command::{Pattern, Suppression};
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::check_report::{
-    CheckStatus, Finding, FindingKind, Left, Outcome, Report,
-};
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, Left, Outcome, Report};
 
 use crate::run::Run;
 
@@ -110,12 +108,8 @@ impl LeakingSite {
 /// Returns the call site of a finding that an entry can allow: its function or, without symbols,
 /// the fingerprint of its stack.
 pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
-    let can_be_allowed = matches!(
-        finding.kind,
-        FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
-    );
     let site = &finding.site;
-    if !can_be_allowed || finding.budget.is_some() || site.fingerprint.is_empty() {
+    if !finding.can_be_allowed() || site.fingerprint.is_empty() {
         return None;
     }
     // An entry for a wrapper around the API would match all leaks of the program.

@@ -159,6 +159,17 @@ impl Finding {
         self.kind.is_failure() && !self.is_unconfirmed()
     }
 
+    /// Whether an `allow` entry can let the resources stay. A failed free is always an error, and a
+    /// budget sets its own limit.
+    #[must_use]
+    pub fn can_be_allowed(&self) -> bool {
+        let is_left = matches!(
+            self.kind,
+            FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
+        );
+        is_left && self.budget.is_none()
+    }
+
     /// Returns the functions of the program that are on the stacks of all `findings` and whose
     /// names can be copied into an attribute, the innermost first.
     #[must_use]

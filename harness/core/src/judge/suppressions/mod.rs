@@ -180,14 +180,8 @@ impl Suppression {
 
     /// Whether the entry decides what happens to `finding` of `test`, unless an earlier entry does.
     pub fn is_about(&self, test: &str, finding: &Finding) -> bool {
-        // A failed free is always an error, and a budget sets its own limit.
-        let may_stay = matches!(
-            finding.kind,
-            FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
-        );
-        may_stay
+        finding.can_be_allowed()
             && self.is_for(test)
-            && finding.budget.is_none()
             && self.kind.is_none_or(|kind| finding.resource == Some(kind))
             && self.matches.matches(&finding.site)
     }
