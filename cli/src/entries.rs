@@ -8,7 +8,7 @@ use gpu_leak_check::__command::{Suppression, allow_entries, is_for_test, unmatch
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{AllowedBy, Finding, Report};
 use gpu_leak_check::report::escape;
-use gpu_leak_check::units::{count, quantity, size};
+use gpu_leak_check::units::{count, quantity, size, total};
 
 use crate::exit::{ExitResult, Failure};
 use crate::output::{say, test_names};
@@ -141,10 +141,9 @@ pub(crate) fn slack(run: &Run, entry: &Suppression) -> Option<String> {
         return None;
     }
     let most = |of: fn(&Finding) -> u64| {
-        let sums = run.reports().map(|report| {
-            let its = report.findings.iter().filter(is_its).map(of);
-            its.fold(0, u64::saturating_add)
-        });
+        let sums = run
+            .reports()
+            .map(|report| total(report.findings.iter().filter(is_its).map(of)));
         sums.max().unwrap_or(0)
     };
     // A count that varies a little is no reason to lower a limit.

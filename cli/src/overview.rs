@@ -10,7 +10,7 @@ use gpu_leak_check::report::check_report::{
 };
 use gpu_leak_check::report::run_file::Began;
 use gpu_leak_check::report::{Summary, escape};
-use gpu_leak_check::units::{count, size};
+use gpu_leak_check::units::{count, size, total};
 
 use crate::run::{AttemptedTest, Process, Run};
 
@@ -259,10 +259,7 @@ fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
     let tests: BTreeSet<_> = same.iter().map(|(it, _)| (&*it.test, &it.file)).collect();
     let tests = tests.into_iter().map(|(test, _)| test).collect();
     let each = same.iter().all(|(_, finding)| finding.each == largest.each);
-    let sum = |of: fn(&Finding) -> u64| {
-        same.iter()
-            .fold(0, |sum: u64, (_, finding)| sum.saturating_add(of(finding)))
-    };
+    let sum = |of: fn(&Finding) -> u64| total(same.iter().map(|(_, finding)| of(finding)));
     let mut finding = (*largest).clone();
     finding.count = sum(|finding| finding.count);
     finding.bytes = sum(|finding| finding.bytes);

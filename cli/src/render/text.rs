@@ -2,7 +2,7 @@
 
 use gpu_leak_check::report::check_report::Finding;
 use gpu_leak_check::report::{at_its_line, details, escape, peak_lines};
-use gpu_leak_check::units::{quantity, size};
+use gpu_leak_check::units::{quantity, size, total};
 
 use super::{Settings, title};
 use crate::output::{test_names, wrapped};
@@ -38,8 +38,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Settings) -> String {
         lines.extend(finding(group, width));
     }
     if let Some(rest @ [_, ..]) = overview.groups.get(MAX_FINDINGS..) {
-        let bytes = rest.iter().map(|group| group.finding.bytes);
-        let bytes = bytes.fold(0, u64::saturating_add);
+        let bytes = total(rest.iter().map(|group| group.finding.bytes));
         lines.push(String::new());
         lines.push(format!(
             "… and {}, {}: use --format csv to list them all",
