@@ -68,7 +68,9 @@ mod symbol {
     #[unsafe(link_section = ".note.gpu-leak-hooks")]
     static NOTE: crate::Note = crate::Note::new();
 
-    #[inline]
+    /// This is never inlined into another crate, because a Rust library of type `dylib` that
+    /// contains this crate exports its functions, but not the symbol.
+    #[inline(never)]
     pub(super) fn shared() -> &'static AtomicPtr<Hooks> {
         // SAFETY: the static has the size and alignment of a pointer, is initially zero, and is
         // used with this type by all versions.
