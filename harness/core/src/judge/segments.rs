@@ -13,7 +13,8 @@ use crate::ledger::{Holding, Kind, Layer, Place, Record};
 /// A range of addresses that an allocator holds in the layer below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The first address, in the address space of the layer below.
+    /// The first address, in the address space of the layer below. For memory of Vulkan, which has
+    /// no address, this is its handle.
     pub address: u64,
     /// The size in bytes.
     pub bytes: u64,
@@ -74,12 +75,15 @@ impl SegmentMap {
             Space::PhysicalObject => holdings.get(&made.key)?.mapped_at?,
             _ => made.key.value(),
         };
+        // A handle is not an address, so other handles are not inside the segment.
+        let is_handle = matches!(made.key.space, Space::Object { .. });
         let own = self.ranges.get(&(made.layer, made.place));
         let own = own.and_then(|ranges| around(ranges, address));
         let claims = self.ranges.iter().filter_map(|((layer, place), ranges)| {
             let range = around(ranges, address)?;
             let is_above = own.as_ref().is_none_or(|own| is_part(&range, own));
-            let claims = *place == made.place && *layer != made.layer && is_above;
+            let is_inside = !is_handle || range.start == address;
+            let claims = *place == made.place && *layer != made.layer && is_above && is_inside;
             claims.then_some((range.end - range.start, *layer))
         });
         claims.min().map(|(_, layer)| layer)
@@ -145,6 +149,31 @@ mod tests {
         assert_eq!(owner(None), None, "an object's ID is not an address");
         let range = record(Kind::AddressRange, Layer::DRIVER, Place::cuda(0), 4096);
         assert_eq!(claims.owner(&range, &BTreeMap::default()), Some(cache));
+    }
+
+    /// A driver's handles are often addresses of its own small heap blocks, so other memory may have
+    /// a handle that is less than a segment's size greater.
+    #[test]
+    fn memory_that_has_only_a_handle_is_claimed_by_that_handle() {
+        let cache = Layer::allocator("claims-test");
+        let place = Place::named("vulkan:0");
+        let mut claims = SegmentMap::default();
+        let segment = |address| Segment {
+            address,
+            bytes: 1 << 20,
+        };
+        claims.add(cache, place, &[0x5000, 0x5400].map(segment));
+        let owner = |handle| {
+            let mut memory = record(Kind::Memory, Layer::DRIVER, place, handle);
+            memory.made.key.space = Space::Object {
+                kind: Kind::Memory,
+                context: ContextUid(1),
+                copy: 0,
+            };
+            claims.owner(&memory, &BTreeMap::default())
+        };
+        assert_eq!([0x5000, 0x5400].map(owner), [Some(cache); 2]);
+        assert_eq!([0x5200, 0x5800].map(owner), [None; 2]);
     }
 
     #[test]
