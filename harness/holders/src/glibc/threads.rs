@@ -136,8 +136,19 @@ pub(super) fn of_this_process<M: Memory>(
     budget: Budget,
     region: impl Fn(u64) -> Option<Range<u64>>,
 ) -> (Vec<Thread>, bool) {
+    listed_in(Path::new("/proc/self/task"), program, pages, budget, region)
+}
+
+/// Does the work of [`of_this_process`], with the directory in which the kernel lists the threads.
+fn listed_in<M: Memory>(
+    tasks: &Path,
+    program: Program<'_>,
+    pages: &mut Pages<M>,
+    budget: Budget,
+    region: impl Fn(u64) -> Option<Range<u64>>,
+) -> (Vec<Thread>, bool) {
     let mut threads = Vec::new();
-    let Ok(entries) = fs::read_dir("/proc/self/task") else {
+    let Ok(entries) = fs::read_dir(tasks) else {
         return (threads, false);
     };
     let this = fs::read_link("/proc/thread-self").unwrap_or_default();
@@ -152,8 +163,10 @@ pub(super) fn of_this_process<M: Memory>(
         let mut call = None;
         if !is_own {
             let file = entry.path().join("syscall");
-            // A thread that has ended in the meantime has no stack.
             let Some(contents) = waiting_call(|| small_file(&file), patience) else {
+                // A thread that has ended in the meantime has no stack. The kernel of a sandbox may
+                // list threads without describing their system calls.
+                complete &= !entry.path().exists();
                 continue;
             };
             call = Some((file, contents));
@@ -368,6 +381,26 @@ mod tests {
             allocators_words: &[],
             waiting_stack: |_, _| ReturnAddresses::default(),
         }
+    }
+
+    #[test]
+    fn a_live_thread_whose_call_is_unknown_is_missing_and_one_that_has_ended_is_not() {
+        let lists = |live: bool| {
+            let tasks = std::env::temp_dir().join(format!("tasks-{}-{live}", std::process::id()));
+            fs::create_dir_all(&tasks).expect("a directory");
+            // The kernel has listed the thread, but its directory no longer exists.
+            let thread = tasks.join("7");
+            match live {
+                true => fs::create_dir_all(thread).expect("a directory"),
+                false => std::os::unix::fs::symlink("nowhere", thread).expect("a link"),
+            }
+            let mut pages = Pages::new(Synthetic::default(), unlimited());
+            let budget = Budget::new(Duration::ZERO);
+            let listed = super::listed_in(&tasks, program(&[]), &mut pages, budget, |_| None);
+            fs::remove_dir_all(&tasks).expect("a directory");
+            (listed.0.len(), listed.1)
+        };
+        assert_eq!((lists(true), lists(false)), ((0, false), (0, true)));
     }
 
     #[test]
