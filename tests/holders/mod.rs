@@ -100,6 +100,22 @@ fn an_address_inside_the_allocation_counts() {
 }
 
 #[test]
+fn a_block_and_the_segment_around_it_each_have_their_holder() {
+    let checked = run("kept_in_a_segment");
+    for (bytes, names) in [(1000, &["SEGMENT", "BLOCK"][..]), (64, &["BLOCK"])] {
+        let mut findings = checked.report().findings.iter();
+        let finding = findings.find(|finding| finding.bytes == bytes);
+        let holders = finding.and_then(|it| it.holders.as_deref());
+        let Some([Holder { root, .. }]) = holders else {
+            panic!("{holders:?}\n{}", checked.output());
+        };
+        let name = root.name.as_deref().unwrap_or_default();
+        let variable = name.rsplit("::").next().unwrap_or_default();
+        assert!(names.contains(&variable), "{}", checked.output());
+    }
+}
+
+#[test]
 fn an_object_is_found_by_its_handle() {
     assert_static("kept_event", "EVENT", 1);
 }

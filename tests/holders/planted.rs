@@ -14,7 +14,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use gpu_leak_check::{Check, Scope, gpu_leak_check};
+use gpu_leak_check::observe::Source;
+use gpu_leak_check::{Check, Place, Scope, gpu_leak_check};
 
 use crate::kinds::planted::memory::linear;
 use crate::kinds::planted::streams::event;
@@ -109,6 +110,21 @@ fn kept_in_a_map() {
 #[test]
 fn kept_by_an_address_inside() {
     *INSIDE.lock().unwrap() = taken() + 24;
+}
+
+/// Leaks a segment of an allocator without a probe, and a block in it.
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_a_segment() {
+    static BLOCKS: Source = Source::new("segments", &[]);
+    static SEGMENT: Mutex<Pointer> = Mutex::new(0);
+    static BLOCK: Mutex<Pointer> = Mutex::new(0);
+
+    let segment = taken();
+    *SEGMENT.lock().unwrap() = segment;
+    BLOCKS.allocated(Place::cuda(0), segment + 256, 64);
+    *BLOCK.lock().unwrap() = segment + 256;
 }
 
 #[gpu_leak_check]

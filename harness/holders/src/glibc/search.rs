@@ -215,8 +215,12 @@ impl<M: Memory> Search<'_, M> {
                 if !may_be_address(word) {
                     return true;
                 }
-                if let Some(target) = targets.find(word) {
+                let mut is_target = false;
+                for target in targets.find(word) {
+                    is_target = true;
                     found.targets.push(target);
+                }
+                if is_target {
                     return true;
                 }
                 found.names_a_context |= driver.objects.contexts.contains(&Hidden::of(word));

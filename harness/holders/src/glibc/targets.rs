@@ -1,6 +1,6 @@
 //! The targets of a search.
 
-use super::Target;
+use crate::{Hidden, Target};
 
 /// Smaller values are assumed to be numbers, not addresses.
 pub(super) const LOWEST: u64 = 1 << 32;
@@ -25,20 +25,32 @@ impl Target {
     }
 }
 
-/// All targets, searchable by value.
+/// All targets, searchable by value. Targets may overlap: a leaked segment contains the leaked
+/// blocks of its allocator.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    /// The targets, sorted by first value. No two of them overlap.
+    /// The targets, sorted by first value.
     sorted: Vec<Target>,
+    /// For each target, the index of the first target that may contain a value of this or a later
+    /// target, and the end of the furthest of the targets from that index on.
+    reach: Vec<(usize, Hidden)>,
 }
 
 impl Targets {
     /// Creates a list of those targets that can be distinguished from a number.
     pub(super) fn new(mut all: Vec<Target>) -> Self {
         all.retain(Target::is_sought);
-        all.sort_by_key(|target| (target.first.address(), target.group));
-        all.dedup_by(|next, known| next.first.address() < known.range().end);
-        Self { sorted: all }
+        all.sort_by_key(|target| (target.first.address(), target.group, target.values));
+        // Several objects may have the same handle.
+        all.dedup();
+        let mut reach: Vec<(usize, Hidden)> = Vec::new();
+        for (at, target) in all.iter().enumerate() {
+            let around = reach.last().copied();
+            let around = around.filter(|(_, end)| target.first.address() < end.address());
+            let (first, end) = around.unwrap_or((at, Hidden::of(0)));
+            reach.push((first, Hidden::of(end.address().max(target.range().end))));
+        }
+        Self { sorted: all, reach }
     }
 
     /// Returns, for each of the `groups` groups, whether it has no target or has a target that
@@ -58,13 +70,16 @@ impl Targets {
         self.sorted.len()
     }
 
-    /// Returns the index of the target to which `value` refers.
-    pub(super) fn find(&self, value: u64) -> Option<usize> {
+    /// Returns the indices of the targets to which `value` refers.
+    pub(super) fn find(&self, value: u64) -> impl Iterator<Item = usize> {
         let next = self
             .sorted
             .partition_point(|target| target.first.address() <= value);
-        let at = next.checked_sub(1)?;
-        self.sorted[at].range().contains(&value).then_some(at)
+        let first = match next.checked_sub(1).map(|last| self.reach[last]) {
+            Some((first, end)) if value < end.address() => first,
+            _ => next,
+        };
+        (first..next).filter(move |at| self.sorted[*at].range().contains(&value))
     }
 
     pub(super) fn group(&self, at: usize) -> usize {
@@ -74,8 +89,7 @@ impl Targets {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Hidden;
-    use super::{Target, Targets};
+    use super::{Hidden, Target, Targets};
 
     #[test]
     fn a_value_is_found_by_every_address_inside_and_none_outside() {
@@ -92,10 +106,34 @@ mod tests {
         ];
         assert_eq!(Targets::groups_without(&all, 4), [false, false, true, true]);
         let targets = Targets::new(all);
-        let group = |value| targets.find(value).map(|at| targets.group(at));
+        let group = |value| targets.find(value).map(|at| targets.group(at)).next();
         assert_eq!((group(base), group(base + 1)), (Some(0), None));
         assert_eq!((group(base + 99), group(base + 100)), (None, Some(1)));
         assert_eq!((group(base + 109), group(base + 110)), (Some(1), None));
         assert_eq!((group(8), group(0), group(u64::MAX)), (None, None, None));
+    }
+    #[test]
+    fn a_value_refers_to_every_target_around_it() {
+        let target = |first: u64, values, group| Target {
+            first: Hidden::of(first),
+            values,
+            group,
+        };
+        let base = 1 << 40;
+        let all = vec![
+            target(base, 100, 0),
+            target(base, 10, 1),
+            target(base + 20, 10, 2),
+            target(base + 20, 10, 2),
+            target(base + 90, 20, 3),
+            target(base + 110, 10, 4),
+        ];
+        let targets = Targets::new(all);
+        let groups = |value| targets.find(value).map(|at| targets.group(at));
+        let groups = |value| groups(base + value).collect::<Vec<_>>();
+        assert_eq!((groups(0), groups(9)), (vec![0, 1], vec![0, 1]));
+        assert_eq!((groups(10), groups(25)), (vec![0], vec![0, 2]));
+        assert_eq!((groups(95), groups(105)), (vec![0, 3], vec![3]));
+        assert_eq!((groups(110), groups(120)), (vec![4], vec![]));
     }
 }
