@@ -174,14 +174,21 @@ impl Place {
         number.map_or(Self::UNKNOWN, Self)
     }
 
-    /// Returns a device that is not a CUDA device, such as `embedded:0`.
+    /// Returns the place that is displayed as `name`, usually a device that is not a CUDA device,
+    /// such as `embedded:0`.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self::try_named(name).unwrap_or(Self::UNKNOWN)
     }
 
     fn try_named(name: &str) -> Option<Self> {
-        Some(Self(Self::FIRST_NAMED + PLACES.number(name)?))
+        let ordinal = name.strip_prefix("cuda:").and_then(|it| it.parse().ok());
+        match (ordinal, name) {
+            (Some(ordinal), _) => Some(Self::cuda(ordinal)),
+            (None, "host") => Some(Self::HOST),
+            (None, "unknown device") => Some(Self::UNKNOWN),
+            (None, name) => Some(Self(Self::FIRST_NAMED + PLACES.number(name)?)),
+        }
     }
 
     /// Returns the CUDA ordinal, if this is a CUDA device.
@@ -264,12 +271,7 @@ named_in_files! {
         Some(name) => Self::try_allocator(name),
         None => (text == "driver").then_some(Self::DRIVER),
     }, "layer";
-    Place: |text| match (text.strip_prefix("cuda:").and_then(|it| it.parse().ok()), text) {
-        (Some(ordinal), _) => Some(Self::cuda(ordinal)),
-        (None, "host") => Some(Self::HOST),
-        (None, "unknown device") => Some(Self::UNKNOWN),
-        (None, name) => Self::try_named(name),
-    }, "place";
+    Place: Self::try_named, "place";
     PoolName: |text| match text {
         "graph pool" => Some(Self::Graph),
         "pool 0" => Some(Self::Default),
@@ -308,6 +310,15 @@ mod tests {
         assert_eq!(Place::cuda(usize::MAX), Place::UNKNOWN);
         assert_eq!(Place::named("name-test:0").to_string(), "name-test:0");
         assert_eq!(Place::named("name-test:0").cuda_ordinal(), None);
+    }
+
+    /// Otherwise, one device would be two places, and a probe of one place would not claim the
+    /// segments at the other.
+    #[test]
+    fn a_place_has_one_name() {
+        for place in [Place::HOST, Place::UNKNOWN, Place::cuda(0), Place::cuda(3)] {
+            assert_eq!(Place::named(&place.to_string()), place);
+        }
     }
 
     #[test]
