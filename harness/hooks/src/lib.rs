@@ -31,7 +31,8 @@
 //! [gpu-leak-check]: https://docs.rs/gpu-leak-check
 //!
 //! A program may contain several versions of this crate, because its libraries may require
-//! different ones. On Linux, all of them reach the same harness.
+//! different ones. On Linux, all of them reach the same harness. A shared library that is opened at
+//! run time and contains this crate does not reach the harness of the program.
 #![no_std]
 
 mod interface;
