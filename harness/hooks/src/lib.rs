@@ -188,9 +188,10 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
 /// The address is the beginning of memory, on a device or in host memory, or the handle of a
 /// stream, an event or another object. If an allocator's block begins at the start of its segment,
 /// the call applies to the block. For virtual memory, it applies to the mapping that begins there
-/// and its physical memory, and also to the address range if the range begins there. The call has
-/// no effect for an unknown address, for a value that is the handle of two objects, and for an
-/// address that a [`PlacedSource`] uses at two places.
+/// and its physical memory, and also to the address range if the range begins there. For a pool of
+/// Vulkan, it also applies to the command buffers or descriptor sets in the pool. The call has no
+/// effect for an unknown address, for a value that is the handle of two objects, and for an address
+/// that a [`PlacedSource`] uses at two places.
 ///
 /// ```
 /// struct Buffer(u64);

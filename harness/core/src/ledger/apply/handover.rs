@@ -34,7 +34,24 @@ impl Ledger {
             if !is_counted {
                 is_counted = self.scopes.handed_over(&before.made);
             }
+            for key in self.contents(&before) {
+                self.disown(&key);
+            }
         }
+    }
+
+    /// Returns the objects that end with this record, if it is a pool of Vulkan.
+    fn contents(&self, pool: &Record) -> Vec<Key> {
+        let kind = match pool.made.kind {
+            Kind::CommandPool => Kind::CommandBuffer,
+            Kind::DescriptorPool => Kind::DescriptorSet,
+            _ => return Vec::new(),
+        };
+        let (context, handle) = (pool.made.context, pool.made.key.value());
+        let contents = self.table.select(|Record { made, .. }| {
+            (made.kind, made.context, made.pool) == (kind, context, handle)
+        });
+        contents.iter().map(Record::key).collect()
     }
 
     /// Returns the smallest allocation that begins at `address`. A block may begin where its

@@ -1,6 +1,6 @@
 use super::super::tests::{FAILED, SCOPE, World, creation};
 use super::{Kind, Record};
-use crate::ledger::event::{Creation, Event, Key, Space};
+use crate::ledger::event::{ContextUid, Creation, Event, Key, Space};
 use crate::ledger::{Amount, Layer, Place, ScopeId};
 
 const ADDRESS: u64 = 0x1000;
@@ -92,6 +92,42 @@ fn a_handle_is_handed_over_unless_another_kind_has_the_same() {
     let both = world(&[stream, event]);
     assert!(!is_handed_over(&both, &stream) && !is_handed_over(&both, &event));
     assert_eq!(both.0.snapshot(SCOPE).live, 2);
+}
+
+#[test]
+fn a_pool_of_vulkan_is_handed_over_with_its_contents() {
+    let object = |kind, context, handle, pool| {
+        let space = Space::Object {
+            kind,
+            context,
+            copy: 0,
+        };
+        Creation {
+            key: Key::new(space, handle),
+            context,
+            pool,
+            ..creation(kind, handle, 0)
+        }
+    };
+    for (pool, content) in [
+        (Kind::CommandPool, Kind::CommandBuffer),
+        (Kind::DescriptorPool, Kind::DescriptorSet),
+    ] {
+        let [device, other_device] = [ContextUid(1 << 31), ContextUid((1 << 31) + 1)];
+        let pool = object(pool, device, ADDRESS, 0);
+        let inside = [0x2000, 0x3000].map(|handle| object(content, device, handle, ADDRESS));
+        let in_another = object(content, device, 0x4000, ADDRESS + 1);
+        let of_another_device = object(content, other_device, 0x5000, ADDRESS);
+        let [one, two] = inside;
+        let world = world(&[pool, one, two, in_another, of_another_device]);
+        assert!([pool, one, two].iter().all(|it| is_handed_over(&world, it)));
+        let others = [in_another, of_another_device];
+        assert!(!others.iter().any(|it| is_handed_over(&world, it)));
+        assert_eq!(
+            (world.0.snapshot(SCOPE).live, handed_over(&world)),
+            (2, (1, 0))
+        );
+    }
 }
 
 #[test]
