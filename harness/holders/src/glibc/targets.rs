@@ -112,6 +112,7 @@ mod tests {
         assert_eq!((group(base + 109), group(base + 110)), (Some(1), None));
         assert_eq!((group(8), group(0), group(u64::MAX)), (None, None, None));
     }
+
     #[test]
     fn a_value_refers_to_every_target_around_it() {
         let target = |first: u64, values, group| Target {
