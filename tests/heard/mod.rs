@@ -17,7 +17,7 @@ use gpu_leak_check::ledger::{self, Kind};
 use gpu_leak_tests::fake::{Control, Fake};
 
 /// The table of watched functions, which contains the names of all variants.
-const TABLE: &str = include_str!("../../harness/src/api/cuda/functions.rs");
+const TABLE: &str = include_str!("../../harness/src/api/cuda/functions/table.rs");
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;

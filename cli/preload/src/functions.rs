@@ -7,7 +7,7 @@ use std::ffi::CStr;
 
 use gpu_leak_interpose::WatchedFunction;
 
-macro_rules! functions {
+macro_rules! symbols {
     ($symbols:ident, $names:ident of $library:literal: $($name:ident)*) => {
         gpu_leak_interpose::trampolines!(pub(crate) static $symbols of $library: $($name)*);
 
@@ -21,52 +21,21 @@ macro_rules! functions {
     };
 }
 
-// The functions of each type of object begin on a new line, so that a new name changes few lines.
-functions!(CUDA, CUDA_NAMES of c"libcuda.so.1":
-    cuArray3DCreate cuArray3DCreate_v2 cuArrayCreate cuArrayCreate_v2 cuArrayDestroy
-        cuMipmappedArrayCreate cuMipmappedArrayDestroy
-    cuCtxAttach cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuCtxDestroy
-        cuCtxDestroy_v2 cuCtxDetach cuCtxFromGreenCtx
-    cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxReset
-        cuDevicePrimaryCtxReset_v2 cuDevicePrimaryCtxRetain
-    cuEventCreate cuEventDestroy cuEventDestroy_v2
-    cuDestroyExternalMemory cuDestroyExternalSemaphore cuExternalMemoryGetMappedBuffer
-        cuExternalMemoryGetMappedMipmappedArray cuImportExternalMemory cuImportExternalSemaphore
-    cuGetProcAddress cuGetProcAddress_v2
-    cuGraphClone cuGraphCreate cuGraphDestroy cuGraphLaunch cuGraphLaunch_ptsz
-    cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphAddNode cuGraphAddNode_v2 cuGraphAddNode_v3
-    cuGraphExecDestroy cuGraphExecUpdate cuGraphExecUpdate_v2
-    cuGraphInstantiate cuGraphInstantiateWithFlags cuGraphInstantiateWithParams
-        cuGraphInstantiateWithParams_ptsz cuGraphInstantiate_v2
-    cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxStreamCreate
-    cuInit
-    cuIpcCloseMemHandle cuIpcOpenEventHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2
-    cuLibraryLoadData cuLibraryLoadFromFile cuLibraryUnload
-    cuLinkCreate cuLinkCreate_v2 cuLinkDestroy
-    cuMemAlloc cuMemAllocAsync cuMemAllocAsync_ptsz cuMemAllocFromPoolAsync
-        cuMemAllocFromPoolAsync_ptsz cuMemAllocManaged cuMemAllocPitch cuMemAllocPitch_v2
-        cuMemAlloc_v2 cuMemFree cuMemFreeAsync cuMemFreeAsync_ptsz cuMemFree_v2
-    cuMemAddressFree cuMemAddressReserve
-    cuMemAllocHost cuMemAllocHost_v2 cuMemFreeHost cuMemHostAlloc cuMemHostAlloc_v2
-        cuMemHostRegister cuMemHostRegister_v2 cuMemHostUnregister
-    cuMemCreate cuMemImportFromShareableHandle cuMemMap cuMemRelease cuMemRetainAllocationHandle
-        cuMemUnmap
-    cuMemPoolCreate cuMemPoolDestroy cuMemPoolImportFromShareableHandle cuMemPoolImportPointer
-    cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary cuModuleUnload
-    cuMulticastCreate
-    cuStreamBeginRecaptureToGraph cuStreamBeginRecaptureToGraph_ptsz cuStreamCreate
-        cuStreamCreateWithPriority cuStreamDestroy cuStreamDestroy_v2
-    cuStreamBeginCapture cuStreamBeginCaptureToGraph cuStreamBeginCaptureToGraph_ptsz
-        cuStreamBeginCapture_ptsz cuStreamBeginCapture_v2 cuStreamBeginCapture_v2_ptsz
-        cuStreamEndCapture cuStreamEndCapture_ptsz
-    cuSurfObjectCreate cuSurfObjectDestroy
-    cuTexObjectCreate cuTexObjectDestroy cuTexRefCreate cuTexRefDestroy
-    cuGraphReleaseUserObject cuGraphRetainUserObject cuUserObjectCreate cuUserObjectRelease
-        cuUserObjectRetain
-);
+/// Takes the names from the rows of the harness's table, and adds those of the look-ups, which have
+/// no row.
+macro_rules! functions {
+    ($($($name:ident[$since:literal])|+ = |$($parameter:ident: $type:ty),*| $does:expr),* $(,)?) => {
+        symbols!(CUDA, CUDA_NAMES of c"libcuda.so.1":
+            cuGetProcAddress cuGetProcAddress_v2 $($($name)+)*
+        );
+    };
+}
+
+// A link to harness/src/api/cuda/functions/table.rs, so that the published package contains it.
+include!("cuda_table.rs");
 
 // The functions that Vulkan's loader exports. A program gets all others through these.
-functions!(VULKAN, VULKAN_NAMES of c"libvulkan.so.1":
+symbols!(VULKAN, VULKAN_NAMES of c"libvulkan.so.1":
     vkAllocateCommandBuffers vkAllocateDescriptorSets vkAllocateMemory vkBindBufferMemory
     vkBindBufferMemory2 vkBindImageMemory vkBindImageMemory2 vkCreateBuffer vkCreateBufferView
     vkCreateCommandPool vkCreateComputePipelines vkCreateDescriptorPool
@@ -90,44 +59,17 @@ functions!(VULKAN, VULKAN_NAMES of c"libvulkan.so.1":
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    /// Returns the names in the list of a library.
-    fn symbols(library: &str) -> BTreeSet<&'static str> {
-        let list = include_str!("functions.rs").split(");").find_map(|part| {
-            let (_, list) = part.split_once(&format!("of c\"{library}\":\n"))?;
-            Some(list)
-        });
-        list.expect("the list").split_whitespace().collect()
-    }
-
-    #[test]
-    fn every_watched_function_is_a_symbol() {
-        let table = include_str!("../../../harness/src/api/cuda/functions.rs");
-        // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
-        let rows = table.lines().filter(|line| line.starts_with("    cu"));
-        let names = rows.flat_map(|row| row.split(" | "));
-        let names = names.filter_map(|name| name.trim().split_once('['));
-        let mut watched: BTreeSet<_> = names.map(|(name, _)| name).collect();
-        watched.extend(["cuGetProcAddress", "cuGetProcAddress_v2"]);
-        let symbols = symbols("libcuda.so.1");
-        let in_one: Vec<_> = symbols.symmetric_difference(&watched).collect();
-        assert!(
-            in_one.is_empty(),
-            "in the list `CUDA` of this file or in harness/src/api/cuda/functions.rs, but not in \
-             both: {in_one:?}"
-        );
-    }
-
     #[test]
     fn every_symbol_of_vulkan_is_watched() {
         let table = concat!(
             include_str!("../../../harness/src/api/vulkan/functions.rs"),
             include_str!("../../../harness/src/api/vulkan/look_up.rs")
         );
-        let symbols = symbols("libvulkan.so.1");
+        let list = include_str!("functions.rs").split_once("of c\"libvulkan.so.1\":");
+        let list = list.and_then(|(_, rest)| rest.split_once(");"));
+        let (symbols, _) = list.expect("the list");
         assert!(symbols.contains("vkGetInstanceProcAddr"));
-        for symbol in symbols {
+        for symbol in symbols.split_whitespace() {
             assert!(table.contains(symbol), "{symbol}");
         }
     }

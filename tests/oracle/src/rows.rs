@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn every_watched_function_is_compared_or_listed_as_not_compared() {
-        let table = include_str!("../../../harness/src/api/cuda/functions.rs");
+        let table = include_str!("../../../harness/src/api/cuda/functions/table.rs");
         let rows = table.lines().filter(|line| line.starts_with("    cu"));
         // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
         let names = rows.flat_map(|row| row.split(" | "));
@@ -358,7 +358,7 @@ mod tests {
         let in_one: Vec<_> = all.symmetric_difference(&watched).collect();
         assert!(
             in_one.is_empty(),
-            "only in harness/src/api/cuda/functions.rs, or only in `ROWS`, `NOT_COMPARED` and `NO_ROW_YET`: {in_one:?}"
+            "only in harness/src/api/cuda/functions/table.rs, or only in `ROWS`, `NOT_COMPARED` and `NO_ROW_YET`: {in_one:?}"
         );
     }
 

@@ -1,0 +1,1 @@
+../../../harness/src/api/cuda/functions/table.rs
