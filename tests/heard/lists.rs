@@ -1,10 +1,8 @@
-//! The lists of functions and kinds agree with the table of watched functions.
+//! The lists of functions agree with the table of watched functions.
 
 use std::collections::BTreeSet;
 
-use gpu_leak_check::ledger::Kind;
-
-use super::{KINDS, NOT_COMPARED, base, variants};
+use super::{base, variants};
 
 /// The list of functions that are not watched, with the reasons.
 const NOT_WATCHED: &str = include_str!("../../harness/src/api/cuda/not_watched.toml");
@@ -44,22 +42,6 @@ fn functions_documented_as_not_watched_are_not_watched() {
         assert!(
             left_out.contains(function),
             "docs/limits.md says that {function} is not watched, and not_watched.toml does not have it"
-        );
-    }
-}
-
-#[test]
-fn every_kind_of_cuda_is_compared_or_has_a_reason_not_to_be() {
-    for kind in Kind::ALL {
-        let is_listed = KINDS.iter().any(|(compared, _)| *compared == kind)
-            || NOT_COMPARED.iter().any(|(other, _)| *other == kind);
-        assert!(
-            is_listed || !kind.is_of_cuda(),
-            "tests/heard/mod.rs must have {kind:?} in `KINDS` or, with a reason, in `NOT_COMPARED`"
-        );
-        assert!(
-            kind.is_of_cuda() || !is_listed,
-            "tests/heard/mod.rs lists {kind:?}; in harness/core/src/ledger/kind.rs, CUDA's kinds come before `Device`"
         );
     }
 }

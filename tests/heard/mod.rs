@@ -22,49 +22,30 @@ const TABLE: &str = include_str!("../../harness/src/api/cuda/functions/table.rs"
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
 
-/// The kinds whose counts are compared after every call, each with its names in the stand-in:
-/// those in `live_of` of `tests/fake-driver/cuda/src/control.rs`, and the names of `Class` in
+/// The names of kinds in the stand-in, where they are not the name in the ledger with hyphens. They
+/// are those in `live_of` of `tests/fake-driver/cuda/src/control.rs`, and the names of `Class` in
 /// `object.rs` and of `Kind` in `memory.rs`.
-const KINDS: &[(Kind, &[&str])] = &[
-    (Kind::Linear, &["linear"]),
-    (Kind::Pitched, &["pitched"]),
-    (Kind::Managed, &["managed"]),
-    (Kind::StreamOrdered, &["stream-ordered"]),
-    (Kind::Physical, &["physical"]),
+const NAMES: &[(Kind, &[&str])] = &[
     (Kind::Graph, &["graph-memory"]),
-    (Kind::Pinned, &["pinned"]),
-    (Kind::Registered, &["registered"]),
+    (Kind::Imported, &["ipc", "pool-import", "external-buffer"]),
     (Kind::Array, &["array", "mipmapped-array"]),
-    (Kind::Stream, &["stream"]),
-    (Kind::Event, &["event"]),
-    (Kind::Module, &["module"]),
-    (Kind::Library, &["library"]),
     (Kind::GraphHandle, &["graph"]),
     (Kind::ExecGraph, &["exec"]),
-    (Kind::Pool, &["pool"]),
     (Kind::Texture, &["texture", "texture-reference"]),
-    (Kind::Surface, &["surface"]),
     (Kind::LinkState, &["link"]),
-    (Kind::ExternalMemory, &["external-memory"]),
-    (Kind::ExternalSemaphore, &["external-semaphore"]),
-    (Kind::AddressRange, &["address-range"]),
-    (Kind::GreenContext, &["green-context"]),
-    (Kind::UserObject, &["user-object"]),
     (Kind::Multicast, &["multicast"]),
 ];
 
-/// The other kinds of CUDA, with the reasons. `calls` asserts their counts where it creates such
-/// resources.
-const NOT_COMPARED: &[(Kind, &str)] = &[
-    (
-        Kind::Context,
-        "the stand-in also counts primary contexts, which have no record",
-    ),
-    (
-        Kind::Imported,
-        "the stand-in counts imported physical memory as its exporter's",
-    ),
-];
+/// The kinds of CUDA whose counts are compared after every call. `calls` asserts the counts of the
+/// others where it creates such resources:
+///
+/// - the stand-in also counts primary contexts, which have no record;
+/// - the stand-in counts imported physical memory as its exporter's.
+fn compared() -> impl Iterator<Item = Kind> {
+    let is_compared = |kind: &Kind| !matches!(kind, Kind::Context | Kind::Imported);
+    let of_cuda = Kind::ALL.into_iter().filter(|kind| kind.is_of_cuda());
+    of_cuda.filter(is_compared)
+}
 
 /// Returns the names in the table, each with the first CUDA version whose programs get it.
 fn variants() -> Vec<(&'static str, i32)> {
@@ -153,17 +134,20 @@ impl Driver<'_> {
     /// Fails unless the ledger contains exactly what the driver has.
     #[track_caller]
     fn assert_agreed(&self, name: &str) {
-        assert_eq!(self.difference(KINDS), None, "after {name}");
+        assert_eq!(self.difference(compared()), None, "after {name}");
     }
 
     /// Returns how the numbers and bytes of these kinds differ between the ledger and the driver.
-    fn difference(&self, kinds: &[(Kind, &[&str])]) -> Option<String> {
+    fn difference(&self, kinds: impl IntoIterator<Item = Kind>) -> Option<String> {
         let records = ledger::live().select(|_| true);
-        kinds.iter().find_map(|(kind, names)| {
-            let of_kind = records.iter().filter(|record| record.made.kind == *kind);
+        let control = self.control.expect("the stand-in");
+        kinds.into_iter().find_map(|kind| {
+            let of_kind = records.iter().filter(|record| record.made.kind == kind);
             let heard = total(of_kind.map(|record| (1, record.made.bytes)));
-            let live = |name: &&str| self.control.expect("the stand-in").live(name);
-            let live = total(names.iter().map(live));
+            let live = match NAMES.iter().find(|(named, _)| *named == kind) {
+                Some((_, names)) => total(names.iter().map(|name| control.live(name))),
+                None => control.live(&kind.name().replace(' ', "-")),
+            };
             let has_bytes = !kind.is_handle() && !matches!(kind, Kind::Array | Kind::Imported);
             let differ = heard.0 != live.0 || has_bytes && heard.1 != live.1;
             differ.then(|| format!("{kind:?} (count, bytes): {heard:?}, not {live:?}"))
@@ -203,7 +187,11 @@ fn every_variant_is_a_wrapper_whichever_way_it_is_looked_up() {
             let (base, per_thread) = base(name);
             let wrapper = driver.find(name);
             let asked = driver.ask(base, since, u64::from(per_thread) * PER_THREAD);
-            assert_eq!(asked, wrapper, "{name}");
+            assert_eq!(
+                asked, wrapper,
+                "a program for CUDA {since} that asks for {base} must get {name}, and the stand-in \
+                 has another answer in `VARIANTS` of tests/fake-driver/cuda/src/query.rs"
+            );
             let mut info: libc::Dl_info = unsafe_zeroed();
             // SAFETY: the address is only compared with those of libraries, and the result is a
             // local variable.

@@ -38,7 +38,7 @@ use gpu_leak_tests::random::{self, Programs, Random, calls_of_failure};
 
 use self::steps::Program;
 use super::calls::at;
-use super::{Driver, KINDS, with_driver};
+use super::{Driver, compared, with_driver};
 
 const TEST: &str = "heard::random::after_each_call_the_ledger_has_what_the_driver_has";
 const GPU_TEST: &str = "heard::random::a_gpu_accepts_the_calls_that_the_stand_in_accepts";
@@ -49,16 +49,13 @@ const THREADS_TEST: &str =
 fn run(driver: &Driver<'_>, number: u64, steps: &[u64]) {
     driver.call("cuInit", &[0]);
     let has_captures = number % 2 == 1;
-    let imported: (Kind, &[&str]) = (Kind::Imported, &["ipc", "pool-import", "external-buffer"]);
-    let kinds = KINDS.iter().copied().chain([imported]);
-    let kinds: Vec<_> = kinds
-        .filter(|(kind, _)| *kind != Kind::GraphHandle || !has_captures)
-        .collect();
+    let is_compared = |kind: &Kind| *kind != Kind::GraphHandle || !has_captures;
+    let kinds = || compared().chain([Kind::Imported]).filter(is_compared);
     let (mut program, mut newest) = (Program::new(driver, has_captures, false), 0);
     for &step in steps {
         // A step makes the same choices, whichever steps were before it.
         program.step(Random(number << 32 | step));
-        let differs = driver.difference(&kinds);
+        let differs = driver.difference(kinds());
         assert_none(differs.or_else(|| misplaced(driver, &mut newest)), step);
     }
 }
@@ -141,7 +138,7 @@ fn run_together(driver: &Driver<'_>, number: u64) {
                 });
             }
         });
-        assert_none(driver.difference(KINDS), round);
+        assert_none(driver.difference(compared()), round);
     }
 }
 

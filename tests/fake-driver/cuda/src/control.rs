@@ -145,7 +145,11 @@ unsafe extern "C" fn fake_cuda_live(kind: *const c_char, bytes: *mut u64) -> u64
     // SAFETY: the caller upholds the contract.
     let kind = unsafe { text(kind) }.to_string_lossy();
     let Some((count, held)) = live_of(&state::state(), &kind) else {
-        fault::give_up(&format!("fake_cuda_live: `{kind}` is not a kind of object"))
+        fault::give_up(&format!(
+            "fake_cuda_live: `{kind}` is the name neither of an arm of `live_of` in \
+             tests/fake-driver/cuda/src/control.rs nor of a `Class` in object.rs nor of a `Kind` \
+             in memory.rs"
+        ))
     };
     if !bytes.is_null() {
         // SAFETY: the caller upholds the contract.
