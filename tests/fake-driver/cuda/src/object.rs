@@ -9,55 +9,42 @@ use crate::error::Error;
 use crate::handle::{Handle, Table};
 use crate::state::{Driver, driver};
 
-/// The class of an object, with its name in `fake_cuda_live`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Class {
-    Array,
-    MipmappedArray,
+macro_rules! classes {
+    ($($(#[$doc:meta])* $class:ident = $name:literal;)*) => {
+        /// The class of an object, with its name in `fake_cuda_live`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Class {
+            $($(#[$doc])* $class,)*
+        }
+
+        impl Class {
+            pub(crate) fn of_name(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$class),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+classes! {
+    Array = "array";
+    MipmappedArray = "mipmapped-array";
     /// A plane or a level, which belongs to its array and ends with the array.
-    Part,
-    Texture,
-    Surface,
-    TextureReference,
-    Link,
-    ExternalMemory,
-    ExternalSemaphore,
+    Part = "array-part";
+    Texture = "texture";
+    Surface = "surface";
+    TextureReference = "texture-reference";
+    Link = "link";
+    ExternalMemory = "external-memory";
+    ExternalSemaphore = "external-semaphore";
 }
 
 impl Class {
     /// Whether the handles of this class are numbers, counted separately in each context.
     fn is_numbered(self) -> bool {
         matches!(self, Self::Texture | Self::Surface)
-    }
-
-    const ALL: [Self; 9] = [
-        Self::Array,
-        Self::MipmappedArray,
-        Self::Part,
-        Self::Texture,
-        Self::Surface,
-        Self::TextureReference,
-        Self::Link,
-        Self::ExternalMemory,
-        Self::ExternalSemaphore,
-    ];
-
-    pub(crate) fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.name() == name)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Array => "array",
-            Self::MipmappedArray => "mipmapped-array",
-            Self::Part => "array-part",
-            Self::Texture => "texture",
-            Self::Surface => "surface",
-            Self::TextureReference => "texture-reference",
-            Self::Link => "link",
-            Self::ExternalMemory => "external-memory",
-            Self::ExternalSemaphore => "external-semaphore",
-        }
     }
 }
 
