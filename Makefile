@@ -1,6 +1,6 @@
 # The project's tasks. Continuous integration runs `make ci`.
 
-.PHONY: help book lessons test lint doc orders soak fuzz mutants asan tsan miri features clients bench bundle ci
+.PHONY: help book lessons test lint doc orders soak fuzz mutants asan tsan miri features clients bench bundle generated ci
 help:          ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 lessons:       ## the examples that are tests, with their reports
@@ -14,6 +14,9 @@ doc:           ## the documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 book:          ## the pages of docs/ as a book, in target/book; needs mdbook
 	mdbook build docs
+generated:     ## writes the files made from the code: the schema, harness/README.md, the table in docs/kinds.md
+	SCHEMA_BLESS=1 cargo test -p gpu-leak-check --lib schema
+	README_BLESS=1 KINDS_BLESS=1 cargo test -p gpu-leak-tests --test main -- pages::published kinds::docs
 orders:        ## the ledger and the gate under many thread interleavings; takes minutes
 	INTERLEAVINGS=200 cargo test --release -p gpu-leak-interleavings
 soak:          ## ten million calls on sixteen threads, three times; on the GPU, if there is one

@@ -1,11 +1,16 @@
 //! Compares the page about the kinds of resources with the table.
 
+use std::{env, fs};
+
 use gpu_leak_check::ledger::Kind;
 
 use super::row::{AtContextEnd, Row};
 use super::table::ROWS;
 
 const PAGE: &str = include_str!("../../docs/kinds.md");
+
+/// The variable that makes the test write the page instead of comparing it.
+const BLESS: &str = "KINDS_BLESS";
 
 /// Returns the row's line in the page, without the last column, which contains results from a GPU.
 fn line(row: &Row) -> String {
@@ -31,17 +36,48 @@ fn line(row: &Row) -> String {
     )
 }
 
+/// Returns the page with the rows of the table. A row that has not changed keeps its last column.
+fn page() -> String {
+    let is_row = |line: &&str| line.contains("`kinds::table::");
+    let present: Vec<_> = PAGE.lines().filter(is_row).collect();
+    let rows = ROWS.iter().map(line).map(|row| {
+        let known = present.iter().find(|line| line.starts_with(&row));
+        known.map_or_else(|| format!("{row} not run yet |"), |line| (*line).to_owned())
+    });
+    let rows: Vec<_> = rows.collect();
+    let first = present.first().expect("a row");
+    let last = present.last().expect("a row");
+    let (before, _) = PAGE.split_once(first).expect("it is in the page");
+    let (_, after) = PAGE.rsplit_once(last).expect("it is in the page");
+    [before, &rows.join("\n"), after].concat()
+}
+
 #[test]
 fn the_page_has_each_row_of_the_table_and_no_other() {
-    let mut reported = PAGE.lines().filter(|line| line.contains("`kinds::table::"));
-    for wanted in ROWS.iter().map(line) {
-        let reported = reported.next().unwrap_or("the end of the table");
-        assert!(
-            reported.starts_with(&wanted),
-            "docs/kinds.md has\n{reported}\nand must have, with the result of a GPU or `not run yet` in the last column,\n{wanted}"
-        );
+    let page = page();
+    if env::var_os(BLESS).is_some() {
+        return fs::write(
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kinds.md"),
+            page,
+        )
+        .expect("the page is written");
     }
-    assert_eq!(reported.next(), None, "no row of tests/kinds/table.rs");
+    let wrong = PAGE.lines().zip(page.lines()).find(|(is, must)| is != must);
+    assert!(
+        page == PAGE,
+        "docs/kinds.md does not have the rows of tests/kinds/table.rs: run this test once with \
+         {BLESS}=1 (the first wrong line, and what it must be: {wrong:?})"
+    );
+}
+
+#[test]
+fn every_row_has_a_kind_of_cuda() {
+    let others = ROWS.iter().map(|row| row.kind);
+    let others: Vec<_> = others.filter(|kind| !kind.is_of_cuda()).collect();
+    assert!(
+        others.is_empty(),
+        "in harness/core/src/ledger/kind.rs, CUDA's kinds come before `Device`, but not {others:?}"
+    );
 }
 
 #[test]

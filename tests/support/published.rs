@@ -4,6 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
+
 /// Validates each line of the run file at `path` against the published schema.
 ///
 /// # Panics
@@ -20,12 +23,26 @@ pub fn assert_published(path: &Path) {
     for line in text.lines() {
         let line = serde_json::from_str(line).expect("JSON");
         if let Err(wrong) = schema.validate(&line) {
+            let wrong = deepest(&wrong);
             panic!(
-                "{}: a line does not conform to docs/schema/run-1.json, at `{}`: {line}\n\
-                 If a field or a value was added, run `SCHEMA_BLESS=1 cargo test -p gpu-leak-check --lib schema`.",
+                "{}: a line does not conform to docs/schema/run-1.json: `{}`: {wrong}\n\
+                 If a field or a value was added, run `make generated`. The line is\n{line}",
                 path.display(),
                 wrong.instance_path(),
             );
         }
     }
+}
+
+/// Returns the error furthest inside the value. A line must conform to one of several records, and
+/// the error of the record that it almost conforms to is furthest inside.
+fn deepest<'a>(wrong: &'a ValidationError<'_>) -> &'a ValidationError<'a> {
+    let (ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }) =
+        wrong.kind()
+    else {
+        return wrong;
+    };
+    let depth = |wrong: &&ValidationError<'_>| wrong.instance_path().as_str().matches('/').count();
+    let inside = context.iter().flatten().map(|wrong| deepest(wrong));
+    inside.max_by_key(depth).unwrap_or(wrong)
 }
