@@ -37,7 +37,7 @@ use gpu_leak_tests::gpu;
 use gpu_leak_tests::random::{self, Programs, Random, calls_of_failure};
 
 use self::steps::Program;
-use super::calls::at;
+use super::calls::{Calls as _, at};
 use super::{Driver, compared, with_driver};
 
 const TEST: &str = "heard::random::after_each_call_the_ledger_has_what_the_driver_has";
