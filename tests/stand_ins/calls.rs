@@ -2,7 +2,9 @@
 
 #![expect(unsafe_code, reason = "calls the driver's C interface")]
 
+use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
+use std::ptr;
 
 use cudarc::driver::{result, sys};
 use sys::CUresult;
@@ -27,6 +29,14 @@ pub(crate) fn refusal<T>(call: impl FnOnce(*mut T) -> CUresult) -> CUresult {
 #[track_caller]
 pub(crate) fn ok(code: CUresult) {
     assert_eq!(code, CUresult::CUDA_SUCCESS);
+}
+
+/// Looks up a function as a program that was built for this CUDA version does. `sys` has only the
+/// functions of the toolkit that is installed where the tests are built.
+pub(crate) fn look_up(name: &CStr, version: i32) -> *mut c_void {
+    let (name, flags, status) = (name.as_ptr(), 0, ptr::null_mut());
+    // SAFETY: the out pointer is valid, and the name is a C string.
+    answer(|out| unsafe { sys::cuGetProcAddress_v2(name, out, version, flags, status) })
 }
 
 /// Makes the primary context of the first device current on this thread, and returns it.

@@ -5,20 +5,14 @@
 
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;
-use std::ptr;
 
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
 
-use super::calls::{MIB, answer, context, free_bytes, ok};
+use super::calls::{MIB, answer, context, free_bytes, look_up, ok};
 
-/// Looks up a function as a program that was built for CUDA 2.0 does.
 fn first_version(name: &CStr) -> *mut c_void {
-    let (old, flags) = (2000, 0);
-    // SAFETY: the out pointers are valid, and the name is a C string.
-    answer(|out| unsafe {
-        sys::cuGetProcAddress_v2(name.as_ptr(), out, old, flags, ptr::null_mut())
-    })
+    look_up(name, 2000)
 }
 
 #[test]

@@ -123,7 +123,8 @@ pub(super) enum Share {
     Maps(u64),
 }
 
-/// Creates a resource. `answer` is its address or handle.
+/// Creates a resource. `answer` is its address or handle. A handle of 0 means that nothing was
+/// created, so a kind whose handles include 0 needs other keys.
 pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Argument>) -> Creates {
     Creates {
         kind,
