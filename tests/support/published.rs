@@ -44,5 +44,6 @@ fn deepest<'a>(wrong: &'a ValidationError<'_>) -> &'a ValidationError<'a> {
     };
     let depth = |wrong: &&ValidationError<'_>| wrong.instance_path().as_str().matches('/').count();
     let inside = context.iter().flatten().map(|wrong| deepest(wrong));
+    let inside = inside.filter(|inside| depth(inside) > depth(&wrong));
     inside.max_by_key(depth).unwrap_or(wrong)
 }
