@@ -148,11 +148,12 @@ impl Layout {
 
     /// Selects `length` indices of one dimension, from `start`. The caller has checked the range.
     pub(crate) fn narrowed(mut self, dim: usize, start: usize, length: usize) -> Self {
-        // An empty range keeps its offset, which could otherwise be past the end of the storage.
-        if length != 0 {
+        self.shape[dim] = length;
+        // Without elements, the offset stays, because it could otherwise be past the end of the
+        // storage.
+        if self.count() != 0 {
             self.offset += start * self.strides[dim];
         }
-        self.shape[dim] = length;
         self
     }
 

@@ -55,6 +55,11 @@ fn tensors_without_elements_are_tensors() -> Result<()> {
             .rows(5..5)?
             .narrow(1, 3..3)?;
         assert!(corner.contiguous()?.to_vec::<f32>()?.is_empty());
+        // A view of a tensor without elements does not begin behind the end of its storage.
+        let last = empty.narrow(1, 2..3)?;
+        assert!(last.add(&last)?.relu()?.to_vec::<f32>()?.is_empty());
+        assert!(last.to_vec::<f32>()?.is_empty());
+        assert_eq!(last.sum()?.item()?, 0.0);
     }
     Ok(())
 }
