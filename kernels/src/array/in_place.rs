@@ -15,6 +15,7 @@ impl Array {
             operand.expect_dtype(operation, DType::F32)?;
         }
         self.expect_same_device(operation, other)?;
+        self.expect_distinct_elements(operation)?;
         let layout = other
             .layout()
             .broadcast_to(operation, self.layout().shape)?;
@@ -41,6 +42,7 @@ impl Array {
         let operation = "copy_";
         self.expect_dtype(operation, other.dtype())?;
         self.expect_same_device(operation, other)?;
+        self.expect_distinct_elements(operation)?;
         if self.shape() != other.shape() {
             return Err(Error::Shape {
                 operation,
@@ -64,6 +66,7 @@ impl Array {
     }
 
     pub(crate) fn set_to_zero(&self) -> Result<()> {
+        self.expect_distinct_elements("zero_")?;
         if self.numel() * self.dtype().bytes() != self.storage().bytes() {
             return Err(Error::Argument {
                 operation: "zero_",
@@ -76,6 +79,24 @@ impl Array {
         }
         kernels_of(self.device()).zero(self.storage())?;
         self.storage().bump_version();
+        Ok(())
+    }
+
+    /// Checks that no two elements of this array are the same number in its storage. A device
+    /// writes elements in any order, so the result would depend on the order.
+    fn expect_distinct_elements(&self, operation: &'static str) -> Result<()> {
+        let layout = self.layout();
+        let mut dims = layout.shape.iter().zip(layout.strides.iter());
+        if dims.any(|(&size, &stride)| size > 1 && stride == 0) {
+            return Err(Error::Argument {
+                operation,
+                detail: format!(
+                    "the tensor of shape {:?} repeats its elements, so a change of one would change \
+                     others; call contiguous first, or change the tensor that was broadcast",
+                    self.shape()
+                ),
+            });
+        }
         Ok(())
     }
 }

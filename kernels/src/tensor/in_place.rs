@@ -9,8 +9,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or a graph is being recorded
-    /// through this tensor.
+    /// Returns an error if shapes, types or devices do not match, if this tensor repeats its
+    /// elements, as after [`Self::broadcast_to`], or if a graph is being recorded through it.
     pub fn add_(&self, other: &Self) -> Result<()> {
         self.expect_writable("add_", other.requires_grad())?;
         self.array().add_assign(other.array())
@@ -20,8 +20,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or a graph is being recorded
-    /// through this tensor.
+    /// Returns an error if shapes, types or devices do not match, if this tensor repeats its
+    /// elements, as after [`Self::broadcast_to`], or if a graph is being recorded through it.
     pub fn copy_(&self, other: &Self) -> Result<()> {
         self.expect_writable("copy_", other.requires_grad())?;
         self.array().copy_from(other.array())

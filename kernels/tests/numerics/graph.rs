@@ -2,6 +2,8 @@
 
 use gpu_leak_kernels::{Device, Error, Result, Tensor, inference_mode, memory, no_grad};
 
+use super::devices;
+
 fn leaf(values: &[f32]) -> Result<Tensor> {
     Tensor::from_vec(values.to_vec(), [values.len()], &Device::embedded()?)?.requires_grad_(true)
 }
@@ -56,6 +58,29 @@ fn a_recorded_tensor_cannot_be_changed_in_place() -> Result<()> {
     assert!(message(x.zero_()).contains("no_grad"));
     no_grad(|| x.add_(&x))?;
     assert_eq!(x.to_vec::<f32>()?, [2.0]);
+    Ok(())
+}
+
+/// The elements of a repeated dimension share one number, so the result would depend on the order
+/// of the writes.
+#[test]
+fn a_tensor_that_repeats_its_elements_cannot_be_changed_in_place() -> Result<()> {
+    for device in devices() {
+        let row = Tensor::full([1, 3], 1.0, &device)?;
+        let repeated = row.broadcast_to([2, 3])?;
+        let ones = Tensor::full([2, 3], 1.0, &device)?;
+        for refused in [repeated.add_(&ones), repeated.copy_(&ones)] {
+            let error = refused.expect_err("each number would be written twice");
+            assert!(error.to_string().contains("contiguous"), "{error}");
+        }
+        // As many elements as in the storage, but not the same ones.
+        let half = ones.rows(0..1)?.broadcast_to([2, 3])?;
+        assert!(half.zero_().is_err());
+        assert_eq!(ones.to_vec::<f32>()?, [1.0; 6]);
+        assert_eq!(row.to_vec::<f32>()?, [1.0; 3]);
+        row.add_(&ones.rows(0..1)?)?;
+        assert_eq!(repeated.to_vec::<f32>()?, [2.0; 6]);
+    }
     Ok(())
 }
 
