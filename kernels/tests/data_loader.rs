@@ -56,6 +56,11 @@ fn seed_and_epoch_decide_the_order_and_prefetch_does_not() -> Result<()> {
     assert_ne!(labels(&other_seed, 0)?, first);
     let ahead = DataLoader::new(numbered(50), 8)?.shuffle(1).prefetch(3);
     assert_eq!(labels(&ahead, 0)?, first);
+    // A whole epoch ahead.
+    let all = DataLoader::new(numbered(50), 8)?
+        .shuffle(1)
+        .prefetch(usize::MAX);
+    assert_eq!(labels(&all, 0)?, first);
     Ok(())
 }
 

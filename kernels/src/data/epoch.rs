@@ -36,6 +36,8 @@ impl<B: Send + 'static> Epoch<B> {
         prefetch: usize,
     ) -> Self {
         let left = batches.len();
+        // The channel allocates its room in advance, so it must not be larger than the epoch.
+        let prefetch = prefetch.min(left);
         let source = if prefetch == 0 {
             Source::Direct {
                 dataset,
