@@ -17,7 +17,7 @@ __device__ inline float binary_of(u32 op, float a, float b) {
     case 0: return a + b;
     case 1: return a - b;
     case 2: return a * b;
-    case 3: return b > 0.0f ? a : 0.0f;
+    case 3: return b <= 0.0f ? 0.0f : a; // where b is NaN, the gradient passes
     default: return a * cosf(b);
     }
 }

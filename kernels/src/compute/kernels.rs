@@ -37,7 +37,8 @@ pub(crate) enum Binary {
     Add,
     Sub,
     Mul,
-    /// The gradient `a` where the result `b` of a relu is positive, otherwise 0.
+    /// 0 where the result `b` of a relu is at most 0, otherwise the gradient `a`. So the gradient
+    /// is not lost where the result is NaN, as in PyTorch.
     ReluBackward,
     /// The gradient `a` times the cosine of the input `b`.
     SinBackward,

@@ -82,3 +82,17 @@ fn gradients_agree_with_differences_of_the_reference() -> Result<()> {
     }
     Ok(())
 }
+
+/// A number that is not a number must not be replaced by a gradient of 0, which would hide it.
+#[test]
+fn gradients_of_nan_are_not_lost() -> Result<()> {
+    for device in devices() {
+        let values = HostTensor::from_f32(vec![f32::NAN, -1.0, 0.0, 2.0], [4])?;
+        let input = values.to(&device)?.requires_grad_(true)?;
+        input.relu()?.sum()?.backward()?;
+        let gradient = input.grad().expect("a leaf gets a gradient");
+        // As in PyTorch, whose rule is 0 where the result is at most 0.
+        assert_eq!(gradient.to_vec::<f32>()?, [1.0, 0.0, 0.0, 1.0]);
+    }
+    Ok(())
+}

@@ -35,7 +35,7 @@ impl PointwiseKernels for Embedded {
                 lhs,
                 rhs,
                 out,
-                |g, result| if result > 0.0 { g } else { 0.0 },
+                |g, result| if result <= 0.0 { 0.0 } else { g },
             ),
             Binary::SinBackward => zip(lhs, rhs, out, |g, x| g * x.cos()),
         }
