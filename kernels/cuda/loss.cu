@@ -32,14 +32,17 @@ extern "C" __global__ void mse_backward(const float *gradient, const float *inpu
         out[i] = factor * (input[i] - target[i]);
 }
 
+__device__ inline bool exists(long long chosen, u64 width) {
+    return chosen >= 0 && (u64)chosen < width;
+}
+
 // The mean negative log-likelihood, in one block. A class outside the row makes it NaN.
 extern "C" __global__ void nll(const float *log_probabilities, const long long *classes, u64 rows,
                                u64 width, float *out, float *weight) {
     float sum = 0.0f;
     for (u64 row = threadIdx.x; row < rows; row += blockDim.x) {
         long long chosen = classes[row];
-        bool exists = chosen >= 0 && (u64)chosen < width;
-        sum -= exists ? log_probabilities[row * width + chosen] : NAN;
+        sum -= exists(chosen, width) ? log_probabilities[row * width + chosen] : NAN;
     }
     sum = block_sum(sum);
     if (threadIdx.x == 0) {
@@ -48,13 +51,15 @@ extern "C" __global__ void nll(const float *log_probabilities, const long long *
     }
 }
 
+// A class outside the row makes the gradient of the row NaN.
 extern "C" __global__ void cross_entropy_backward(const float *gradient,
                                                   const float *log_probabilities,
                                                   const long long *classes, const float *weight,
                                                   u64 width, u64 count, float *out) {
     float factor = gradient[0] / weight[0];
     for (u64 i = first_index(); i < count; i += index_step()) {
-        bool chosen = classes[i / width] == (long long)(i % width);
-        out[i] = factor * (expf(log_probabilities[i]) - (chosen ? 1.0f : 0.0f));
+        long long chosen = classes[i / width];
+        float wanted = chosen == (long long)(i % width) ? 1.0f : 0.0f;
+        out[i] = factor * (expf(log_probabilities[i]) - (exists(chosen, width) ? wanted : NAN));
     }
 }

@@ -236,7 +236,8 @@ pub(crate) trait LossKernels {
     ) -> Result<()>;
 
     /// Computes the gradient of a mean negative log-likelihood through the log-softmax before it:
-    /// `gradient · (exp(log p) − one-hot) / weight`.
+    /// `gradient · (exp(log p) − one-hot) / weight`. A class that does not exist makes the gradient
+    /// of its row NaN.
     fn cross_entropy_backward(
         &self,
         gradient: Operand<'_>,

@@ -29,7 +29,8 @@ impl Tensor {
     /// scalar.
     ///
     /// `self` holds scores of shape `[rows, classes]`; `classes` holds one `i64` per row. A class
-    /// that does not exist makes the loss NaN, because a check would have to wait for the device.
+    /// that does not exist makes the loss and the gradient of its row NaN, because a check would
+    /// have to wait for the device.
     ///
     /// # Errors
     ///

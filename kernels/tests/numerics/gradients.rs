@@ -96,3 +96,22 @@ fn gradients_of_nan_are_not_lost() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_class_that_does_not_exist_makes_the_gradient_of_its_row_nan() -> Result<()> {
+    for device in devices() {
+        for class in [-1, 3, i64::MAX] {
+            let scores = Tensor::zeros([2, 3], &device)?.requires_grad_(true)?;
+            let classes = HostTensor::from_i64(vec![class, 1], [2])?.to(&device)?;
+            let loss = scores.cross_entropy(&classes)?;
+            loss.backward()?;
+            assert!(loss.item()?.is_nan());
+            let gradient = scores.grad().expect("a leaf gets a gradient");
+            let gradient = gradient.to_vec::<f32>()?;
+            assert!(gradient[..3].iter().all(|x| x.is_nan()), "{gradient:?}");
+            let sixth = 1.0 / 6.0;
+            assert_close("row 1", &gradient[3..], &[sixth, -2.0 * sixth, sixth], 1e-6);
+        }
+    }
+    Ok(())
+}

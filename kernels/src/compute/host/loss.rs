@@ -57,8 +57,7 @@ impl LossKernels for Embedded {
         );
         let width = log_probabilities.layout.shape[1];
         let terms = chosen.iter().enumerate().map(|(row, class)| {
-            let class = usize::try_from(*class).ok().filter(|class| *class < width);
-            class.map_or(f64::NAN, |class| -f64::from(rows[row * width + class]))
+            existing(*class, width).map_or(f64::NAN, |class| -f64::from(rows[row * width + class]))
         });
         let mean = terms.sum::<f64>() / chosen.len() as f64;
         dense_mut::<f32>(&mut out.storage.write(), out)[0] = mean as f32;
@@ -86,9 +85,16 @@ impl LossKernels for Embedded {
         let mut target = out.storage.write();
         let target = dense_mut::<f32>(&mut target, out);
         for (place, (to, value)) in target.iter_mut().zip(rows).enumerate() {
-            let is_chosen = usize::try_from(chosen[place / width]) == Ok(place % width);
-            *to = factor * (value.exp() - f32::from(u8::from(is_chosen)));
+            let wanted = existing(chosen[place / width], width).map_or(f32::NAN, |class| {
+                f32::from(u8::from(class == place % width))
+            });
+            *to = factor * (value.exp() - wanted);
         }
         Ok(())
     }
+}
+
+/// The class as an index of a row of `width` scores, if the row has it.
+fn existing(class: i64, width: usize) -> Option<usize> {
+    usize::try_from(class).ok().filter(|class| *class < width)
 }
