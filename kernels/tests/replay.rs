@@ -276,6 +276,11 @@ const REFUSED: &[Refused] = &[
         parameter.set_grad(Tensor::zeros([3], device)?)?;
         Adam::new(vec![parameter], 0.1)?.step()
     }),
+    ("the first step with momentum", |device, _| {
+        let parameter = Tensor::zeros([3], device)?.requires_grad_(true)?;
+        parameter.set_grad(Tensor::zeros([3], device)?)?;
+        Sgd::new(vec![parameter], 0.1)?.momentum(0.9).step()
+    }),
     (
         "capture: this thread is already capturing a graph",
         |device, _| Graph::capture(device, || Ok(())).map(drop),

@@ -224,12 +224,17 @@ impl LossKernels for Recorder {
 
 impl OptimizerKernels for Recorder {
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()> {
+        if parameters.iter().any(|it| it.first) {
+            return refuse(
+                "the first step with momentum",
+                "each replay would begin the momentum again; perform one step before the capture",
+            );
+        }
         // The values, followed by the momenta: either every parameter has a momentum, or none does.
         let count = parameters.len();
         let gradients: Vec<_> = parameters.iter().map(|it| it.gradient).collect();
         let mut writes: Vec<_> = parameters.iter().map(|it| it.value).collect();
         writes.extend(parameters.iter().filter_map(|it| it.momentum));
-        let firsts: Vec<_> = parameters.iter().map(|it| it.first).collect();
         record(&gradients, &writes, move |on, gradients, writes| {
             let (values, momenta) = writes.split_at(count);
             let parameters: Vec<_> = (0..count)
@@ -237,7 +242,7 @@ impl OptimizerKernels for Recorder {
                     value: values[place],
                     gradient: gradients[place],
                     momentum: momenta.get(place).copied(),
-                    first: firsts[place],
+                    first: false,
                 })
                 .collect();
             on.sgd(step, &parameters)

@@ -17,7 +17,14 @@ pub struct Sgd {
     learning_rate: f32,
     momentum: f32,
     weight_decay: f32,
-    buffers: Vec<Option<Array>>,
+    momenta: Vec<Option<Momentum>>,
+}
+
+#[derive(Clone, Debug)]
+struct Momentum {
+    content: Array,
+    /// Whether a step has written the content, which is uninitialised before.
+    written: bool,
 }
 
 impl Sgd {
@@ -29,7 +36,7 @@ impl Sgd {
     pub fn new(parameters: Vec<Tensor>, learning_rate: f32) -> Result<Self> {
         let parameters = checked("Sgd::new", parameters)?;
         Ok(Self {
-            buffers: vec![None; parameters.len()],
+            momenta: vec![None; parameters.len()],
             parameters,
             learning_rate,
             momentum: 0.0,
@@ -62,24 +69,27 @@ impl Optimizer for Sgd {
         let Some((_, lead, _)) = found.first() else {
             return Ok(());
         };
-        let mut firsts = vec![false; found.len()];
         if self.momentum != 0.0 {
-            for ((place, parameter, _), first) in found.iter().zip(&mut firsts) {
-                let buffer = &mut self.buffers[*place];
-                if buffer.is_none() {
-                    *buffer = Some(state_like(parameter)?);
-                    *first = true;
+            for (place, parameter, _) in &found {
+                let momentum = &mut self.momenta[*place];
+                if momentum.is_none() {
+                    *momentum = Some(Momentum {
+                        content: state_like(parameter)?,
+                        written: false,
+                    });
                 }
             }
         }
         let parameters: Vec<_> = found
             .iter()
-            .zip(firsts)
-            .map(|((place, parameter, gradient), first)| SgdParameter {
-                value: parameter.operand(),
-                gradient: gradient.operand(),
-                momentum: self.buffers[*place].as_ref().map(Array::operand),
-                first,
+            .map(|(place, parameter, gradient)| {
+                let momentum = self.momenta[*place].as_ref();
+                SgdParameter {
+                    value: parameter.operand(),
+                    gradient: gradient.operand(),
+                    momentum: momentum.map(|momentum| momentum.content.operand()),
+                    first: momentum.is_some_and(|momentum| !momentum.written),
+                }
             })
             .collect();
         let step = SgdStep {
@@ -88,8 +98,11 @@ impl Optimizer for Sgd {
             weight_decay: self.weight_decay,
         };
         kernels_of(lead.device()).sgd(step, &parameters)?;
-        for (_, parameter, _) in &found {
+        for (place, parameter, _) in &found {
             parameter.storage().bump_version();
+            if let Some(momentum) = &mut self.momenta[*place] {
+                momentum.written = true;
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Steps of the optimisers, compared with their formulas.
 
 use gpu_leak_kernels::optim::{Adam, Optimizer, Sgd};
-use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, manual_seed};
+use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, manual_seed, memory};
 
 use super::{assert_close, devices};
 
@@ -135,6 +135,29 @@ fn a_parameter_without_a_gradient_stays_and_begins_its_momentum_later() -> Resul
         assert_eq!(early.to_vec::<f32>()?, [-0.25; 3]);
         assert_eq!(late.to_vec::<f32>()?, [0.5; 3]);
     }
+    Ok(())
+}
+
+/// The memory of a momentum holds old bytes until a step writes to it.
+#[test]
+fn a_momentum_begins_with_the_first_step_that_succeeds() -> Result<()> {
+    let device = Device::embedded()?;
+    let parameter = |size: usize| Tensor::full([size], 1.0, &device)?.requires_grad_(true);
+    // The momentum of the second parameter needs a segment of its own.
+    let (small, large) = (parameter(4)?, parameter(3 << 20)?);
+    let mut optimizer = Sgd::new(vec![small.clone(), large.clone()], 0.5)?.momentum(0.5);
+    for parameter in [&small, &large] {
+        parameter.set_grad(Tensor::full(parameter.shape(), 1.0, &device)?)?;
+    }
+    drop(Tensor::full([4], f32::NAN, &device)?);
+    device.as_embedded().expect("it is one").fail_allocation(1);
+    // The request is repeated after the cache was emptied, so the limit makes it fail again.
+    memory::set_memory_limit(&device, Some(memory::reserved(&device)));
+    optimizer.step().expect_err("there is no room");
+    memory::set_memory_limit(&device, None);
+    assert_eq!(small.to_vec::<f32>()?, [1.0; 4]);
+    optimizer.step()?;
+    assert_eq!(small.to_vec::<f32>()?, [0.5; 4]);
     Ok(())
 }
 
