@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 
 /// The interface of every optimiser.
 pub trait Optimizer {
-    /// The parameters that the optimiser changes.
+    /// The parameters that the optimiser changes, each once, even if several layers share it.
     fn parameters(&self) -> &[Tensor];
 
     /// Changes every parameter that has a gradient, in one operation.
@@ -74,9 +74,11 @@ fn state_like(parameter: &Array) -> Result<Array> {
 }
 
 /// Checks that the parameters are leaves that require gradients. They must also be contiguous,
-/// because a step goes over their storage in order.
+/// because a step goes over their storage in order. Drops repetitions: a parameter that several
+/// layers share is changed once per step, as in PyTorch.
 fn checked(operation: &'static str, parameters: Vec<Tensor>) -> Result<Vec<Tensor>> {
-    for parameter in &parameters {
+    let mut distinct: Vec<Tensor> = Vec::with_capacity(parameters.len());
+    for parameter in parameters {
         if !parameter.is_leaf() || !parameter.requires_grad() || !parameter.is_contiguous() {
             return Err(Error::Argument {
                 operation,
@@ -86,6 +88,9 @@ fn checked(operation: &'static str, parameters: Vec<Tensor>) -> Result<Vec<Tenso
                 ),
             });
         }
+        if !distinct.iter().any(|other| other.is(&parameter)) {
+            distinct.push(parameter);
+        }
     }
-    Ok(parameters)
+    Ok(distinct)
 }

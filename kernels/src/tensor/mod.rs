@@ -60,6 +60,11 @@ impl Tensor {
         &self.0.array
     }
 
+    /// Whether both are handles to the same tensor.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     fn is_inference(&self) -> bool {
         self.0.inference
     }

@@ -1,5 +1,6 @@
 //! Steps of the optimisers, compared with their formulas.
 
+use gpu_leak_kernels::nn::{Linear, Module, Sequential};
 use gpu_leak_kernels::optim::{Adam, Optimizer, Sgd};
 use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, manual_seed, memory};
 
@@ -158,6 +159,21 @@ fn a_momentum_begins_with_the_first_step_that_succeeds() -> Result<()> {
     assert_eq!(small.to_vec::<f32>()?, [1.0; 4]);
     optimizer.step()?;
     assert_eq!(small.to_vec::<f32>()?, [0.5; 4]);
+    Ok(())
+}
+
+#[test]
+fn a_parameter_of_tied_layers_is_changed_once_per_step() -> Result<()> {
+    for device in devices() {
+        let layer = Linear::new(1, 1, &device)?;
+        let tied = Sequential::new().then(layer.clone()).then(layer.clone());
+        let mut optimizer = Sgd::new(tied.parameters(), 0.5)?;
+        assert_eq!(optimizer.parameters().len(), 2);
+        let before = layer.weight.item()?;
+        layer.weight.set_grad(Tensor::full([1, 1], 1.0, &device)?)?;
+        optimizer.step()?;
+        assert_eq!(layer.weight.item()?, before - 0.5);
+    }
     Ok(())
 }
 
