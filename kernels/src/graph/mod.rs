@@ -38,6 +38,7 @@
 //! - Anything that waits for the device, or copies from or to the host.
 //! - Random numbers, which would be the same at each replay.
 //! - Adam, whose correction is computed on the host at each step.
+//! - The first step of SGD with momentum, which sets the momentum instead of adding to it.
 //! - Memory for another stream, and work on another device.
 //!
 //! Only work of the capturing thread is recorded. Constants are recorded with their current values,
