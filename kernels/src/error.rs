@@ -175,13 +175,15 @@ impl fmt::Display for OutOfMemory {
         if let Some(limit) = self.limit {
             write!(out, ", under a limit of {}", bytes(limit))?;
         }
-        // The cache was emptied before the request failed, so only parts of segments remain in it.
+        let over_limit = |limit| self.reserved.saturating_add(self.requested) > limit;
+        // The cache was emptied before the request failed, so only parts of segments and the
+        // segments of graphs remain in it.
         if cached >= self.requested {
             out.write_str(
-                "; the cached parts do not form a contiguous block: \
-                 `memory::snapshot` shows which blocks pin their segments",
+                "; no cached part can serve the request: `memory::snapshot` shows which blocks pin \
+                 their segments, and which segments belong to a graph",
             )
-        } else if self.limit.is_some_and(|limit| self.requested <= limit) {
+        } else if self.limit.is_some_and(over_limit) && self.requested <= self.free {
             out.write_str("; drop what is no longer needed, or raise the limit")
         } else {
             out.write_str("; drop what is no longer needed, or use a smaller batch")

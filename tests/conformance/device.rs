@@ -3,7 +3,7 @@
 use gpu_leak_kernels::memory::{
     Buffer, DeviceMemory, Policy, device_memory, set_memory_fraction, set_memory_limit, stats,
 };
-use gpu_leak_kernels::{Device, EmbeddedConfig, Error};
+use gpu_leak_kernels::{Device, EmbeddedConfig, Error, Graph};
 
 const MIB: usize = 1 << 20;
 const GIB: usize = 1 << 30;
@@ -145,9 +145,43 @@ fn running_out_says_what_is_held_and_what_to_do() {
         fails(15 * MIB),
         "out of memory on embedded:0: 15.0 MiB requested, 60.0 MiB of 102 MiB free; this \
          allocator has 40.0 MiB reserved, of which 18.0 MiB allocated and 22.0 MiB cached, under \
-         a limit of 40.0 MiB; the cached parts do not form a contiguous block: `memory::snapshot` shows \
-         which blocks pin their segments"
+         a limit of 40.0 MiB; no cached part can serve the request: `memory::snapshot` shows which \
+         blocks pin their segments, and which segments belong to a graph"
     );
+}
+
+#[test]
+fn running_out_suggests_a_higher_limit_only_if_that_would_help() {
+    let device = device(EmbeddedConfig {
+        capacity: 102 * MIB,
+        context_bytes: 2 * MIB,
+        ..EmbeddedConfig::default()
+    });
+    for (limit, bytes, remedy) in [
+        (30, 40, "raise the limit"),
+        (30, 101, "use a smaller batch"),
+        (200, 101, "use a smaller batch"),
+    ] {
+        set_memory_limit(&device, Some(limit * MIB as u64));
+        let error = Buffer::new(&device, bytes * MIB).expect_err("too much");
+        assert!(error.to_string().ends_with(remedy), "{limit}: {error}");
+    }
+}
+
+/// A whole segment is free, but a replay may write to it.
+#[test]
+fn running_out_names_graphs_as_a_cause() {
+    let device = device(EmbeddedConfig {
+        capacity: 42 * MIB,
+        context_bytes: 2 * MIB,
+        ..EmbeddedConfig::default()
+    });
+    let captured = Graph::capture(&device, || Buffer::new(&device, 30 * MIB).map(drop));
+    let (graph, ()) = captured.expect("there is room");
+    let error = Buffer::new(&device, 20 * MIB).expect_err("the graph keeps its memory");
+    assert!(error.to_string().contains("belong to a graph"), "{error}");
+    drop(graph);
+    Buffer::new(&device, 20 * MIB).expect("the memory is free again");
 }
 
 #[test]
