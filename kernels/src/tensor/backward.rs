@@ -93,10 +93,13 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape, type or device of the gradient differs from this tensor's.
+    /// Returns an error if the shape, type or device of the gradient differs from this tensor's, or
+    /// if the type is not `f32`.
     pub fn set_grad(&self, gradient: Self) -> Result<()> {
         let gradient = gradient.array().clone();
-        gradient.expect_dtype("set_grad", DType::F32)?;
+        for array in [self.array(), &gradient] {
+            array.expect_dtype("set_grad", DType::F32)?;
+        }
         self.array().expect_same_device("set_grad", &gradient)?;
         if gradient.shape() != self.shape() {
             return Err(Error::Shape {

@@ -201,6 +201,8 @@ fn a_gradient_set_by_hand_fits_its_parameter_and_may_be_a_view() -> Result<()> {
             .set_grad(Tensor::zeros([3], &device)?)
             .expect_err("the shapes differ");
         assert!(error.to_string().contains("[3]"), "{error}");
+        let labels = HostTensor::from_i64(vec![1, 2], [2])?.to(&device)?;
+        assert!(labels.set_grad(Tensor::zeros([2], &device)?).is_err());
     }
     Ok(())
 }
