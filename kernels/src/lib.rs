@@ -26,11 +26,14 @@
 //! assert_eq!(memory::allocated(&device), 4 * 90_112 + 28_160);
 //! # Ok::<(), gpu_leak_kernels::Error>(())
 //! ```
-//! There are four deliberate differences from PyTorch:
+//! There are six deliberate differences from PyTorch:
 //!
 //! - Sums on the embedded device are accumulated in `f64`.
 //! - A layer and the rectifier behind it may be one operation, which only lowers peaks.
-//! - A cross entropy becomes NaN, instead of aborting, if a class does not exist.
+//! - A cross entropy becomes NaN, instead of aborting, if a class does not exist. No class is
+//!   ignored, not even −100.
+//! - A copy to another device begins a new graph.
+//! - Changes in place are never recorded: where a graph would need them, they are an error.
 //! - Gradients of gradients are not supported.
 //!
 //! # Floors
