@@ -24,13 +24,6 @@ pub fn max_allocated(device: &Device) -> u64 {
     stats(device).allocated_bytes.all.peak
 }
 
-/// The peak of bytes held from the driver since the device was created, or since the last
-/// [`reset_peak`].
-#[must_use]
-pub fn max_reserved(device: &Device) -> u64 {
-    stats(device).reserved_bytes.all.peak
-}
-
 /// Every figure of the device's allocator.
 #[must_use]
 pub fn stats(device: &Device) -> Stats {

@@ -12,8 +12,8 @@ mod summary;
 
 pub use buffer::Buffer;
 pub use figures::{
-    allocated, device_memory, empty_cache, max_allocated, max_reserved, reserved,
-    reset_accumulated, reset_peak, snapshot, stats, summary,
+    allocated, device_memory, empty_cache, max_allocated, reserved, reset_accumulated, reset_peak,
+    snapshot, stats, summary,
 };
 pub use limit::{set_memory_fraction, set_memory_limit};
 pub use print::print_memory;

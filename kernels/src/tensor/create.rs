@@ -14,16 +14,7 @@ impl Tensor {
     ///
     /// Returns an error if the device is out of memory, or the shape is too large.
     pub fn zeros(shape: impl AsRef<[usize]>, device: &Device) -> Result<Self> {
-        Self::zeros_of(DType::F32, shape, device)
-    }
-
-    /// Creates a tensor of zeros with the given element type.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the device is out of memory, or the shape is too large.
-    pub fn zeros_of(dtype: DType, shape: impl AsRef<[usize]>, device: &Device) -> Result<Self> {
-        Array::zeros(dtype, shape.as_ref(), device).map(Self::new)
+        Array::zeros(DType::F32, shape.as_ref(), device).map(Self::new)
     }
 
     /// Creates a tensor in which every element is the same number.

@@ -79,12 +79,6 @@ impl Tensor {
         self.array().shape()
     }
 
-    /// The distance in elements between neighbours in each dimension.
-    #[must_use]
-    pub fn strides(&self) -> &[usize] {
-        &self.array().layout().strides
-    }
-
     /// The number of elements.
     #[must_use]
     pub fn numel(&self) -> usize {

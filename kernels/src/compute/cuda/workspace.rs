@@ -39,12 +39,6 @@ impl BlasWorkspace {
         cuda.with_blas(|blas| blas.lend(Workspace { address, bytes }))?;
         Ok(Self { buffer })
     }
-
-    /// The size of the workspace in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.buffer.bytes()
-    }
 }
 
 impl Drop for BlasWorkspace {
