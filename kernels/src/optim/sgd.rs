@@ -69,7 +69,8 @@ impl Optimizer for Sgd {
         let Some((_, lead, _)) = found.first() else {
             return Ok(());
         };
-        if self.momentum != 0.0 {
+        let uses_momentum = self.momentum != 0.0;
+        if uses_momentum {
             for (place, parameter, _) in &found {
                 let momentum = &mut self.momenta[*place];
                 if momentum.is_none() {
@@ -83,7 +84,7 @@ impl Optimizer for Sgd {
         let parameters: Vec<_> = found
             .iter()
             .map(|(place, parameter, gradient)| {
-                let momentum = self.momenta[*place].as_ref();
+                let momentum = self.momenta[*place].as_ref().filter(|_| uses_momentum);
                 SgdParameter {
                     value: parameter.operand(),
                     gradient: gradient.operand(),
@@ -101,7 +102,7 @@ impl Optimizer for Sgd {
         for (place, parameter, _) in &found {
             parameter.storage().bump_version();
             if let Some(momentum) = &mut self.momenta[*place] {
-                momentum.written = true;
+                momentum.written |= uses_momentum;
             }
         }
         Ok(())

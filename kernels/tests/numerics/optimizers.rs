@@ -162,6 +162,22 @@ fn a_momentum_begins_with_the_first_step_that_succeeds() -> Result<()> {
     Ok(())
 }
 
+/// As in PyTorch.
+#[test]
+fn a_step_without_momentum_leaves_the_momentum_as_it_is() -> Result<()> {
+    for device in devices() {
+        let parameter = Tensor::full([1], 0.0, &device)?.requires_grad_(true)?;
+        let mut optimizer = Sgd::new(vec![parameter.clone()], 1.0)?;
+        for (momentum, gradient) in [(0.5, 1.0), (0.0, 2.0), (0.5, 1.0)] {
+            optimizer = optimizer.momentum(momentum);
+            parameter.set_grad(Tensor::full([1], gradient, &device)?)?;
+            optimizer.step()?;
+        }
+        assert_eq!(parameter.item()?, -(1.0 + 2.0 + 1.5));
+    }
+    Ok(())
+}
+
 #[test]
 fn a_parameter_of_tied_layers_is_changed_once_per_step() -> Result<()> {
     for device in devices() {
