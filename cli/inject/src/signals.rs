@@ -61,21 +61,13 @@ pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
         unsafe { libc::sem_init(POSTED.0.get().cast(), 0, 0) };
         PROCESS.store(std::process::id(), Ordering::Release);
     }
-    let mut present = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: the call only queries the action, and `present` is writable memory of its type.
-    if unsafe { libc::sigaction(signal, ptr::null(), present.as_mut_ptr()) } != 0 {
-        return false;
-    }
-    // SAFETY: the call was successful, so it has filled in `present`.
-    let present = unsafe { present.assume_init() };
-    if present.sa_sigaction != libc::SIG_DFL {
+    if handler_of(signal) != Some(libc::SIG_DFL) {
         return false;
     }
     if what == Signal::End {
         ENDS.fetch_or(1 << signal, Ordering::Relaxed);
     }
-    let handler: extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) = on_signal;
-    let installed = set(signal, handler as libc::sighandler_t);
+    let installed = set(signal, own_handler());
     if installed {
         TAKEN_OVER.fetch_or(1 << signal, Ordering::Relaxed);
     }
@@ -87,6 +79,22 @@ pub(crate) fn give_back() {
     let taken = TAKEN_OVER.swap(0, Ordering::Relaxed);
     for signal in (1..64).filter(|signal| taken & 1 << signal != 0) {
         set(signal, libc::SIG_DFL);
+    }
+}
+
+fn own_handler() -> libc::sighandler_t {
+    let handler: extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) = on_signal;
+    handler as libc::sighandler_t
+}
+
+/// Returns the present handler of a signal; `None` if there is no such signal.
+fn handler_of(signal: c_int) -> Option<libc::sighandler_t> {
+    let mut present = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: the call only queries the action, and `present` is writable memory of its type. If
+    // the call is successful, it has filled in `present`.
+    unsafe {
+        let queried = libc::sigaction(signal, ptr::null(), present.as_mut_ptr()) == 0;
+        queried.then(|| present.assume_init().sa_sigaction)
     }
 }
 
@@ -104,6 +112,11 @@ fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
 }
 
 extern "C" fn on_signal(signal: c_int, about: *const libc::siginfo_t, _: *mut c_void) {
+    // A handler that the program has installed in place of this one may call it, with any number of
+    // arguments. The program is then handling the signal.
+    if handler_of(signal) != Some(own_handler()) {
+        return;
+    }
     let bit = 1_u64 << signal;
     let ends = ENDS.load(Ordering::Relaxed) & bit != 0;
     // A forked child has no watcher, and a second signal means that the user does not want to wait.
@@ -117,8 +130,8 @@ extern "C" fn on_signal(signal: c_int, about: *const libc::siginfo_t, _: *mut c_
         // SAFETY: `PROCESS` shows that the semaphore was initialised. Posting keeps `errno` unless
         // the count overflows, which one bit per signal cannot cause.
         unsafe { libc::sem_post(POSTED.0.get().cast()) };
-        // SAFETY: the kernel passes information about the signal, and this information is valid
-        // until the handler returns.
+        // SAFETY: this is the present handler, so the kernel has called it. It passes information
+        // about the signal that is valid until the handler returns.
         if ends && is_from_this_process(unsafe { &*about }) {
             wait_for_the_end();
         }

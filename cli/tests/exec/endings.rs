@@ -146,6 +146,14 @@ fn the_program_s_own_signal_handler_keeps_working() {
     assert_eq!(ran.files()[0].reports[0].status, CheckStatus::Clean);
 }
 
+/// The harness's handler is the earlier one. Without the harness, there would be none.
+#[test]
+fn a_program_s_signal_handler_may_call_the_earlier_one() {
+    let ran = ran(&Fake::new(), &[], "chains-handlers");
+    assert_eq!(ran.reported.code, Some(7), "{:?}", ran.reported);
+    assert_eq!(ran.files()[0].reports[0].status, CheckStatus::Clean);
+}
+
 #[test]
 fn a_signal_requests_a_snapshot_and_ends_nothing() {
     let ran = ran(&Fake::new(), &[], "asked");

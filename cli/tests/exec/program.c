@@ -236,6 +236,15 @@ static void *begins_after_main(void *argument)
     return argument;
 }
 
+static void (*earlier_handler)(int);
+
+/* Then calls the handler that was installed before, as if it had one parameter. */
+static void chaining_handler(int signal)
+{
+    if (earlier_handler != SIG_DFL && earlier_handler != SIG_IGN)
+        ((void (*)(int, intptr_t))earlier_handler)(signal, 1); /* Anything may be in the second register. */
+}
+
 static void own_handler(int signal)
 {
     (void)signal;
@@ -372,6 +381,13 @@ int main(int count, char **words)
         signal(SIGTERM, own_handler);
         kill(getpid(), SIGTERM);
         pause();
+    } else if (is("chains-handlers")) {
+        ptr address = take(4096);
+        earlier_handler = signal(SIGTERM, chaining_handler);
+        raise(SIGTERM);
+        usleep(100000); /* A thread of the harness must not end the program either. */
+        give_back(address);
+        return 7;
     } else if (is("asked")) {
         ptr address = take(4096);
         ino_t before = snapshot();
