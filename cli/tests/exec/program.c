@@ -388,6 +388,9 @@ int main(int count, char **words)
         usleep(100000); /* A thread of the harness must not end the program either. */
         give_back(address);
         return 7;
+    } else if (is("is-replaced")) {
+        take(4096);
+        if (rename(words[2], words[0])) return 79;
     } else if (is("asked")) {
         ptr address = take(4096);
         ino_t before = snapshot();

@@ -5,11 +5,12 @@
 //! `unsafe`. The file in `/proc/self` is empty once the first thread has ended through
 //! `pthread_exit`. On systems other than Linux, no mappings are known.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use gpu_leak_interpose::uncancelled;
 
@@ -18,8 +19,11 @@ use gpu_leak_interpose::uncancelled;
 pub(crate) struct Module {
     /// The file from which the module was loaded.
     pub(crate) path: PathBuf,
-    /// The file's inode number, which distinguishes it from another file with the same path.
+    /// The file's inode number and the time of its last modification distinguish it from another
+    /// file with the same path, which may have got the same number. The time is `None` if the file
+    /// is no longer at its path.
     inode: u64,
+    pub(crate) modified: Option<SystemTime>,
     /// The module's page numbers, from its first page to the end of its code.
     pages: Range<usize>,
 }
@@ -29,6 +33,19 @@ impl Module {
     pub(crate) fn name(&self) -> &str {
         let name = self.path.file_name().and_then(|name| name.to_str());
         name.unwrap_or("unknown module")
+    }
+
+    /// Returns the path at which the file from which the module was loaded can be opened; `None` if
+    /// the file was removed or replaced, for example by a new build.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        /// The kernel keeps the program's file while the program runs.
+        const PROGRAM: &str = "/proc/thread-self/exe";
+
+        if self.modified.is_some() && self.modified == modified(&self.path) {
+            return Some(&self.path);
+        }
+        let program = fs::read_link(PROGRAM).ok()?;
+        (path_of(program.to_str()?) == self.path).then_some(Path::new(PROGRAM))
     }
 
     /// Returns the distance of `address` from the module's first byte.
@@ -77,11 +94,18 @@ impl Modules {
                 last.path == path && (mapping.offset != 0 || shares_a_page)
             };
             match modules.last_mut().filter(continues) {
-                Some(module) if mapping.executable => module.pages.end = end,
+                Some(module) if mapping.executable => {
+                    module.pages.end = end;
+                    module.modified = modified(Path::new(mapping.name));
+                }
                 Some(_) => {}
                 None => modules.push(Module {
                     path: path.to_owned(),
                     inode: mapping.inode,
+                    modified: match mapping.executable {
+                        true => modified(Path::new(mapping.name)),
+                        false => None,
+                    },
                     pages: start..if mapping.executable { end } else { start },
                 }),
             }
@@ -150,8 +174,7 @@ impl<'a> Mapping<'a> {
     }
 
     pub(crate) fn file(&self) -> Option<&'a Path> {
-        let path = Some(self.name).filter(|name| name.starts_with('/'))?;
-        Some(Path::new(path.strip_suffix(" (deleted)").unwrap_or(path)))
+        self.name.starts_with('/').then(|| path_of(self.name))
     }
 
     /// Parses a line such as `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train
@@ -177,6 +200,16 @@ impl<'a> Mapping<'a> {
             name: name.trim_ascii_start(),
         })
     }
+}
+
+/// Returns the path that a file has or, if the file was removed, had. `name` is the kernel's name for
+/// the file.
+fn path_of(name: &str) -> &Path {
+    Path::new(name.strip_suffix(" (deleted)").unwrap_or(name))
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).ok()?.modified().ok()
 }
 
 /// Splits `text` into the hexadecimal number with which it begins, and the part after `end`, the

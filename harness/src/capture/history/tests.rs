@@ -57,3 +57,27 @@ fn a_rebuilt_file_is_another_module() {
     history.note(changes(2, 1), || anew);
     assert!(!history.now().has(&before));
 }
+
+#[test]
+fn a_rebuilt_file_with_the_inode_number_of_the_earlier_one_is_another_module() {
+    let mut history = History {
+        changes: None,
+        eras: Vec::new(),
+        stacks: Vec::new(),
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let maps = || PLUGIN.replace("/w/libplugin.so", &file.path().to_string_lossy());
+    let changes = |loaded, unloaded| -> Changes { (loaded, unloaded) };
+    history.note(changes(1, 0), maps);
+    let before = history
+        .now()
+        .find(0x8010)
+        .expect("a module is there")
+        .clone();
+    history.note(changes(2, 1), maps);
+    assert!(history.now().has(&before));
+    let later = before.modified.unwrap() + std::time::Duration::from_secs(1);
+    file.as_file().set_modified(later).unwrap();
+    history.note(changes(3, 2), maps);
+    assert!(!history.now().has(&before));
+}

@@ -9,6 +9,7 @@ mod separate;
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use gpu_leak_core::report::bare_name;
 use rustc_demangle::try_demangle;
@@ -20,9 +21,10 @@ use super::super::cpp_names;
 use super::Symbol;
 use crate::capture::modules::Module;
 
-/// The files that have been looked up; `None` for a file that cannot be read.
+/// The files that have been looked up, by path and time of modification; `None` for a file that
+/// cannot be read.
 #[derive(Default)]
-pub(in crate::report) struct DebugInfo(FxHashMap<PathBuf, Option<Image>>);
+pub(in crate::report) struct DebugInfo(FxHashMap<(PathBuf, Option<SystemTime>), Option<Image>>);
 
 impl DebugInfo {
     /// Returns the functions at `address`, innermost first; empty if nothing is known.
@@ -30,8 +32,8 @@ impl DebugInfo {
         let Some(module) = module else {
             return Vec::new();
         };
-        let image = self.0.entry(module.path.clone());
-        match image.or_insert_with_key(|path| Image::open(path)) {
+        let image = self.0.entry((module.path.clone(), module.modified));
+        match image.or_insert_with(|| Image::open(module.file()?, &module.path)) {
             Some(image) => image.at(module.offset(address) as u64),
             None => Vec::new(),
         }
@@ -48,8 +50,9 @@ struct Image {
 }
 
 impl Image {
-    fn open(path: &Path) -> Option<Self> {
-        let loaded = ElfFile::open(path)?;
+    /// Opens `file`. Files that belong to it are searched for as if it were at `path`.
+    fn open(file: &Path, path: &Path) -> Option<Self> {
+        let loaded = ElfFile::open(file)?;
         let base = loaded.base()?;
         let separate = separate::debug_file(path, &loaded);
         let (path_of_file, file) = match separate {

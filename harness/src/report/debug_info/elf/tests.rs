@@ -73,6 +73,11 @@ fn shell(directory: &Path, command: &str) {
 
 /// Returns the symbols of the library's frames in a backtrace that passes through it.
 fn symbols(directory: &Path) -> Vec<Symbol> {
+    symbols_after(directory, || {})
+}
+
+/// Returns these symbols after `then` has run in the meantime.
+fn symbols_after(directory: &Path, then: impl FnOnce()) -> Vec<Symbol> {
     let path: PathBuf = directory.join("libform.so").canonicalize().unwrap();
     let library = Library::open(&path).unwrap();
     // SAFETY: the source above has a function with this signature.
@@ -80,6 +85,7 @@ fn symbols(directory: &Path) -> Vec<Symbol> {
     STACK.take();
     enter.unwrap()(back);
     let modules = Modules::parse(&modules::read_maps());
+    then();
     let mut info = DebugInfo::default();
     let mut found = Vec::new();
     for address in STACK.take() {
@@ -167,6 +173,21 @@ fn debug_information_of_another_build_is_not_used() {
     assert_eq!(symbols[0].line, None);
 }
 
+/// Adds a line before the source, renames a function, and compiles the source again.
+fn build_again(directory: &Path, options: &str) {
+    let edit = "(echo && sed s/around/about/ form.rs) > new.rs && mv new.rs form.rs";
+    shell(directory, edit);
+    compile(directory, "form", options);
+}
+
+#[test]
+fn a_library_that_is_built_again_while_it_is_loaded_has_no_lines() {
+    let directory = compiled(&["-Cdebuginfo=2"], &[]);
+    let path = directory.path();
+    let symbols = symbols_after(path, || build_again(path, "-Cdebuginfo=2"));
+    assert_eq!(symbols, [], "they would be those of the new build");
+}
+
 #[test]
 fn without_debug_information_functions_are_named_by_the_symbol_table() {
     let directory = compiled(&["-Cdebuginfo=0"], &[]);
@@ -189,10 +210,10 @@ fn a_file_that_is_not_a_library_has_no_symbols() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-    assert!(super::Image::open(&file).is_none(), "not there");
+    assert!(super::Image::open(&file, &file).is_none(), "not there");
     for length in [0, 4, 63, 64, 200] {
         std::fs::write(&file, &program[..length]).unwrap();
-        let image = super::Image::open(&file);
+        let image = super::Image::open(&file, &file);
         assert!(image.is_none_or(|it| it.at(0x1000).is_empty()), "{length}");
     }
 }
