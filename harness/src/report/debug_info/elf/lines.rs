@@ -82,6 +82,11 @@ impl Lines {
         path.push(OsStr::from_bytes(&load.path?));
         let file = ElfFile::open(&path)?;
         let mut unit = Dwarf::load(|id| section(&file, id.dwo_name())).ok()?;
+        // The source may have been compiled again since the program was linked.
+        let header = unit.units().next().ok()??;
+        if unit.unit(header).ok()?.dwo_id != Some(load.dwo_id) {
+            return None;
+        }
         unit.make_dwo(&load.parent);
         Some(Arc::new(unit))
     }

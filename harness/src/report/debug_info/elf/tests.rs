@@ -189,6 +189,18 @@ fn a_library_that_is_built_again_while_it_is_loaded_has_no_lines() {
 }
 
 #[test]
+fn debug_information_in_objects_of_another_build_is_not_used() {
+    let options = "-Cdebuginfo=2 -Csplit-debuginfo=unpacked";
+    let directory = compiled(&[options], &["cp -p libform.so old.so"]);
+    build_again(directory.path(), options);
+    shell(directory.path(), "ls *.dwo && mv old.so libform.so");
+    let symbols = symbols(directory.path());
+    let lines: Vec<_> = symbols.iter().filter_map(|symbol| symbol.line).collect();
+    assert_eq!(lines, [3, 12], "{symbols:#?}");
+    assert_eq!(names(&symbols), ["form::around", "enter"]);
+}
+
+#[test]
 fn without_debug_information_functions_are_named_by_the_symbol_table() {
     let directory = compiled(&["-Cdebuginfo=0"], &[]);
     let symbols = symbols(directory.path());
