@@ -75,6 +75,12 @@ pub(crate) fn modules_of(stack: StackId) -> (Arc<Modules>, Arc<Modules>) {
     (then.unwrap_or_else(|| now.clone()), now)
 }
 
+/// Whether code at this address can be read.
+pub(super) fn is_readable(address: usize) -> bool {
+    let modules = current().now();
+    modules.find(address).is_some() || modules::is_readable(address)
+}
+
 /// Returns the history with the modules that are mapped now.
 #[cold]
 fn current() -> MutexGuard<'static, History> {

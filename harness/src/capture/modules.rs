@@ -261,6 +261,13 @@ pub(crate) fn read_maps() -> String {
     }
 }
 
+/// Whether the memory at this address is readable. Returns `true` if the mappings are not available.
+pub(super) fn is_readable(address: usize) -> bool {
+    let maps = read_maps();
+    let mut mappings = mappings(&maps);
+    maps.is_empty() || mappings.any(|it| it.readable && it.pages().contains(&(address / PAGE)))
+}
+
 /// Returns the mappings in `maps`, the text that [`read_maps`] returns, in the order of their
 /// addresses.
 pub(crate) fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {

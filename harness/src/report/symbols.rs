@@ -260,7 +260,7 @@ mod tests {
     #[inline(never)]
     fn raw_stack() -> Vec<usize> {
         let mut raw = Vec::new();
-        capture::trace(|_, address| {
+        capture::trace(|_, address, _| {
             raw.push(address);
             true
         });

@@ -21,7 +21,7 @@ use self::modules::UnwindModules;
 use self::steps::{ReadWords, UnwoundFrame};
 use self::thread::StackWords;
 use self::walks::{TracedStep, WalkStart};
-use super::{DEPTH, Frames};
+use super::{DEPTH, Frames, history};
 use crate::ledger::Stacks;
 use crate::ledger::event::StackId;
 
@@ -185,6 +185,30 @@ impl<'a> StackWalk<'a> {
             has_room = frames.push(frame.address as usize);
         }
         Some(caller)
+    }
+
+    /// Whether the caller of a frame can be determined: the words on which it depends are on this
+    /// stack, and the return address is in readable memory, as the exact unwinder expects. The frame
+    /// consists of its address, its stack pointer and its frame pointer. Returns `true` for a
+    /// thread's first frame.
+    pub(super) fn has_caller(&mut self, frame: [usize; 3]) -> bool {
+        let [address, stack_pointer, frame_pointer] = frame.map(|it| it as u64);
+        let Some(at) = FrameAddress::from_return_address(address) else {
+            return true;
+        };
+        let from = UnwoundFrame {
+            address,
+            stack_pointer,
+            frame_pointer,
+        };
+        let mut is_on_stack = true;
+        let rules = &mut self.caches.of(self.modules).rules;
+        let caller = rules.unwind(self.modules, at, registers(from), &mut |at| {
+            let word = self.words.read(at);
+            is_on_stack &= word.is_some();
+            word.ok_or(())
+        });
+        caller.map_or(is_on_stack, |it| history::is_readable(it.address as usize))
     }
 
     /// Records that this walk, which was not [predicted](Self::predicted), found this backtrace.

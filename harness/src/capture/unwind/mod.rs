@@ -11,6 +11,10 @@
 //! Miri has no registers and only its own unwinder, so it takes all backtraces through the
 //! `backtrace` crate, as other platforms do.
 //!
+//! A stack need not end with the first frame of its thread. When greenlets of Python switch, they
+//! copy parts of the stack, and what is left above their first frame may belong to others. `exact`
+//! would use any word there as an address and crash, so `framehop` looks ahead by one frame.
+//!
 //! Nothing is symbolised here, and frames of the driver are kept. A report trims them by module and
 //! function, because their number varies.
 //!
@@ -109,7 +113,7 @@ pub(super) fn stack(stacks: &Stacks) -> StackId {
     };
     let Some(reader) = reader else {
         let Some(seen) = stacks.find(key.as_slice()) else {
-            return interned(stacks, first_sight(&key, caller).as_slice());
+            return interned(stacks, first_sight(&key, caller, Some(walk)).as_slice());
         };
         walk.keep(seen);
         return seen;
@@ -119,14 +123,15 @@ pub(super) fn stack(stacks: &Stacks) -> StackId {
     let joined = Joined::new(&key, reader);
     let seen = stacks.find(joined.as_slice());
     seen.unwrap_or_else(|| {
-        let frames = first_sight(&key, caller);
+        let walk = quick::StackWalk::begin(&here, stacks);
+        let frames = first_sight(&key, caller, walk);
         interned(stacks, joined.behind(&frames).as_slice())
     })
 }
 
 /// Captures the backtrace with the exact unwinder alone.
 pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
-    let frames = exact_walk(0);
+    let frames = exact_walk(0, None);
     match script::reader() {
         Some(reader) => interned(stacks, Joined::new(&frames, reader).as_slice()),
         None => interned(stacks, frames.as_slice()),
@@ -145,8 +150,8 @@ fn interned(stacks: &Stacks, frames: &[usize]) -> StackId {
 /// Walks this stack with `exact`, beginning with the caller whose stack pointer is `caller`.
 #[cold]
 #[inline(never)]
-fn first_sight(key: &Frames, caller: usize) -> Frames {
-    let frames = exact_walk(caller);
+fn first_sight(key: &Frames, caller: usize, walk: Option<quick::StackWalk<'_>>) -> Frames {
+    let frames = exact_walk(caller, walk);
     if frames.as_slice() != key.as_slice() {
         let both = key.as_slice().iter().zip(frames.as_slice());
         let same = both.take_while(|(key, exact)| key == exact).count();
@@ -156,11 +161,17 @@ fn first_sight(key: &Frames, caller: usize) -> Frames {
 }
 
 /// Returns the return addresses of the calling thread, beginning with the innermost frame whose
-/// stack pointer is at least `from`.
+/// stack pointer is at least `from`, as long as `walk` finds that the frame has a caller.
 #[inline(never)]
-fn exact_walk(from: usize) -> Frames {
+fn exact_walk(from: usize, mut walk: Option<quick::StackWalk<'_>>) -> Frames {
     let mut frames = Frames::new();
-    trace(|stack, address| stack < from || frames.push(address));
+    let mut has_caller = |frame| {
+        let walk = walk.as_mut();
+        walk.is_none_or(|walk| walk.has_caller(frame))
+    };
+    trace(|stack, address, frame_pointer| {
+        stack < from || frames.push(address) && has_caller([address, stack, frame_pointer])
+    });
     // A thread's outermost frame may have no return address.
     while frames.as_slice().last() == Some(&0) {
         frames.count -= 1;

@@ -147,7 +147,7 @@ fn mapping(mapping: modules::Mapping<'_>) -> Mapping<'_> {
 /// Returns the return addresses on the stack of this thread, each with its stack slot.
 fn own_stack() -> Vec<(u64, u64)> {
     let mut returns = Vec::new();
-    capture::trace(|stack, address| {
+    capture::trace(|stack, address, _| {
         // An unwinder that does not know the stack pointer returns 0.
         if stack != 0 {
             returns.push(((stack as u64).saturating_sub(8), address as u64));

@@ -19,7 +19,7 @@ fn compare() -> usize {
     let predicted = walk.predicted();
     let mut quick = Frames::new();
     let caller = walk.frames(&mut quick).expect("the walk finds callers");
-    let exact = exact_walk(caller);
+    let exact = exact_walk(caller, None);
     assert_eq!(quick.as_slice(), exact.as_slice());
     let backtrace = STACKS.intern(quick.as_slice());
     match predicted {
@@ -244,7 +244,7 @@ fn a_guess_is_not_taken_for_another_backtrace() {
         static WRONG: Cell<u32> = const { Cell::new(0) };
     }
     extern "C" fn compares() {
-        let exact = exact_walk(0);
+        let exact = exact_walk(0, None);
         let found = STACKS.frames(super::super::stack(&STACKS));
         // The innermost address is in this function.
         let is_wrong = !exact.as_slice().ends_with(&found[1..]);
@@ -256,4 +256,32 @@ fn a_guess_is_not_taken_for_another_backtrace() {
         }
     }
     assert_eq!(WRONG.get(), 0);
+}
+
+/// Above the first frame of a greenlet, the stack may hold anything.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_walk_ends_at_a_return_address_that_is_not_code() {
+    use std::arch::naked_asm;
+
+    /// Calls `then`. To an unwinder, this function returns to the address 1.
+    #[unsafe(naked)]
+    extern "C" fn returns_nowhere(then: extern "C" fn()) {
+        naked_asm!(
+            "push rbx; mov rbx, rsp; push 1; sub rsp, 8",
+            ".cfi_startproc; .cfi_def_cfa rsp, 16; call rdi; .cfi_endproc",
+            "mov rsp, rbx; pop rbx; ret",
+        )
+    }
+    thread_local! {
+        static DEPTH: Cell<usize> = const { Cell::new(0) };
+    }
+    extern "C" fn walks() {
+        let found = STACKS.frames(super::super::stack(&STACKS));
+        DEPTH.set(found.len());
+    }
+    for _ in 0..black_box(3) {
+        returns_nowhere(walks);
+        assert_eq!(DEPTH.get(), 2);
+    }
 }

@@ -37,7 +37,7 @@ thread_local! {
 
 extern "C" fn back() {
     STACK.with_borrow_mut(|stack| {
-        capture::trace(|_, address| {
+        capture::trace(|_, address, _| {
             stack.push(address);
             true
         });

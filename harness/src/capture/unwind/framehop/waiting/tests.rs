@@ -18,7 +18,7 @@ type Wait = fn(&Receiver<()>);
 /// Returns the return addresses on the stack of the calling thread, innermost first.
 fn own() -> Vec<u64> {
     let mut own = Vec::new();
-    trace(|_, address| {
+    trace(|_, address, _| {
         own.push(address as u64);
         true
     });
