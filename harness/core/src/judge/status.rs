@@ -84,9 +84,10 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
         inconclusive(Reason::new(
             Code::Shared,
             shared.join("; "),
-            "run the test in its own process (`isolate`, nextest, or its name with `--exact`), or \
-             one test at a time (`--test-threads=1`) if no test leaves a thread running, or have \
-             the allocator report its blocks",
+            // The leak may be one of another test, so the advice judges all tests.
+            "to find out, run one test at a time (`--test-threads=1`), or each test in its own \
+             process (nextest or `isolate`) if a test leaves a thread running, or have the \
+             allocator report its blocks (`observe::Source`)",
         ));
     }
     reasons

@@ -49,8 +49,9 @@ pub(crate) fn shared(input: &CheckInput) -> Vec<String> {
         };
         (*bytes > input.facts.tolerance).then(|| {
             format!(
-                "{} has handed out {} more on {} than before, which may be a leak: no reported \
-                 block accounts for it, and {others} may have allocated it",
+                "{} has handed out {} more on {} than before the test, and no reported block \
+                 shows who allocated it: the test may have leaked it, or {others} may have \
+                 allocated it",
                 rise.name,
                 exact_size(*bytes),
                 rise.place

@@ -192,7 +192,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     });
     check.reports(
         "
-        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, which may be a leak: no reported block accounts for it, and another check, which ran at the same time, may have allocated it; run the test in its own process (`isolate`, nextest, or its name with `--exact`), or one test at a time (`--test-threads=1`) if no test leaves a thread running, or have the allocator report its blocks
+        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before the test, and no reported block shows who allocated it: the test may have leaked it, or another check, which ran at the same time, may have allocated it; to find out, run one test at a time (`--test-threads=1`), or each test in its own process (nextest or `isolate`) if a test leaves a thread running, or have the allocator report its blocks (`observe::Source`)
     ",
     );
     check.input.facts.tolerance = 3999;
@@ -200,7 +200,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     (others.checks, others.anything) = (false, true);
     check.reports(
         "
-        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, which may be a leak: no reported block accounts for it, and another test, or a thread that an earlier test left, may have allocated it; run the test in its own process (`isolate`, nextest, or its name with `--exact`), or one test at a time (`--test-threads=1`) if no test leaves a thread running, or have the allocator report its blocks
+        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before the test, and no reported block shows who allocated it: the test may have leaked it, or another test, or a thread that an earlier test left, may have allocated it; to find out, run one test at a time (`--test-threads=1`), or each test in its own process (nextest or `isolate`) if a test leaves a thread running, or have the allocator report its blocks (`observe::Source`)
     ",
     );
     check.input.facts.tolerance = 4000;
@@ -360,7 +360,7 @@ fn a_sum_that_others_could_move_does_not_hide_a_run_that_failed() {
         inconclusive because of not-repeatable: the second run, which was meant to confirm the findings of the first run, ended differently; check the test's output to see how the last run ended, and make the body repeatable; if the body can run only once, set `confirm = false`
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed not-repeatable; each 64; when {first:1,last:1,of:1}; records [0]
         note: other checks ran at the same time, so the tables include what they allocated
-        note: allocator:pools-cache has handed out 4.88 KiB (5,000 B) more on cuda:0 than before, which may be a leak: no reported block accounts for it, and another check, which ran at the same time, may have allocated it; run the test in its own process (`isolate`, nextest, or its name with `--exact`), or one test at a time (`--test-threads=1`) if no test leaves a thread running, or have the allocator report its blocks
+        note: allocator:pools-cache has handed out 4.88 KiB (5,000 B) more on cuda:0 than before the test, and no reported block shows who allocated it: the test may have leaked it, or another check, which ran at the same time, may have allocated it; to find out, run one test at a time (`--test-threads=1`), or each test in its own process (nextest or `isolate`) if a test leaves a thread running, or have the allocator report its blocks (`observe::Source`)
     ",
     );
 }
