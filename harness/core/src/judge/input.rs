@@ -260,7 +260,8 @@ pub enum Ownership {
     Another,
 }
 
-/// Other activity that may have taken place in the process during a run.
+/// Other activity that may have taken place in the process during a run, as determined by the
+/// harness in `check/turn/concurrency.rs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Others {
     /// Whether another check ran at the same time.
