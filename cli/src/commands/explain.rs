@@ -65,7 +65,12 @@ pub(crate) fn run(args: &Explain) -> ExitResult<Exit> {
 
 /// Explains a term, regardless of the case of its letters, or the driver error with this number.
 fn one(term: &str, width: usize) -> Result<String, String> {
-    let words = term.trim_end_matches(':').split_whitespace();
+    let term = term.trim_end_matches(':');
+    // In `inconclusive (no probe)`, as in a report, the reason says more than the status.
+    let reason = term
+        .split_once(" (")
+        .and_then(|(_, reason)| reason.strip_suffix(')'));
+    let words = reason.unwrap_or(term).split_whitespace();
     let term = &*words.collect::<Vec<_>>().join("-");
     // Once the driver has shut down, it cannot be asked for the name of an error, so reports show
     // the number.
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_may_have_spaces_instead_of_hyphens() {
+    fn a_word_may_be_written_as_in_a_report() {
         for (words, term) in [
             ("held by", "held-by"),
             ("first  use", "first-use"),
@@ -244,6 +249,7 @@ mod tests {
             ("No GPU", "no-gpu"),
             ("outside any check", "outside-any-check"),
             ("denied:", "denied"),
+            ("inconclusive (no probe):", "no-probe"),
         ] {
             assert_eq!(one(words, 80), one(term, 80), "{words}");
             assert!(one(words, 80).is_ok(), "{words}");
