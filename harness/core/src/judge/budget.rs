@@ -12,7 +12,7 @@ use super::limits::UsageOverBudget;
 use super::peaks::{call, reusable, shares};
 use super::usage::{LayerName, LayerUsage};
 use crate::ledger::{Amount, Kind};
-use crate::report::{Budget, Finding, FindingKind, Limit, When};
+use crate::report::{Budget, Finding, FindingKind, Limit, Share, When};
 use crate::units::exact_size;
 
 /// The largest number of source lines that a finding lists.
@@ -93,7 +93,11 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
         true => FindingKind::OverBudget,
         false => FindingKind::FirstUse,
     };
-    let shares = shares(&over.sites, run, &input.names, NAMED, false);
+    let amount = match over.limit {
+        Limit::MaxAllocationCount => |share: &Share| share.count,
+        _ => |share: &Share| share.bytes,
+    };
+    let shares = shares(&over.sites, run, &input.names, NAMED, false, amount);
     // A line may have several call sites. The largest of them represents the line.
     let mut sites = over
         .sites

@@ -39,7 +39,9 @@ pub fn peaks(input: &CheckInput) -> Vec<Peak> {
             run: number as u64 + 1,
             call,
             calls: calls(run),
-            lines: shares(&reading.at_peak, run, &input.names, MAX_LINES, true),
+            lines: shares(&reading.at_peak, run, &input.names, MAX_LINES, true, |it| {
+                it.bytes
+            }),
             reusable: reusable(&reading.in_turn, &input.names),
         }
     };
@@ -56,7 +58,9 @@ pub fn graph_memory(input: &CheckInput) -> Vec<GraphMemory> {
         place: usage.place,
         bytes: usage.bytes,
         in_order: usage.in_order,
-        lines: shares(&usage.sites, run, &input.names, MAX_LINES, false),
+        lines: shares(&usage.sites, run, &input.names, MAX_LINES, false, |it| {
+            it.bytes
+        }),
     };
     run.graphs.iter().map(memory).collect()
 }
@@ -72,15 +76,16 @@ fn calls(run: &RunInput) -> u64 {
     run.timeline.calls.max(run.calls())
 }
 
-/// Returns the usage of these call sites by source line, the largest first. Lines beyond the first
-/// `most` are merged into one entry. `is_peak` says whether the usage is the contents of a peak,
-/// which may include allocations from before the run.
+/// Returns the usage of these call sites by source line, the one with the largest `amount` first.
+/// Lines beyond the first `most` are merged into one entry. `is_peak` says whether the usage is the
+/// contents of a peak, which may include allocations from before the run.
 pub(super) fn shares(
     sites: &[SiteUsage],
     run: &RunInput,
     names: &NameTable,
     most: usize,
     is_peak: bool,
+    amount: fn(&Share) -> u64,
 ) -> Vec<Share> {
     let mut lines: BTreeMap<String, Share> = BTreeMap::new();
     for site in sites {
@@ -92,7 +97,7 @@ pub(super) fn shares(
         add(share, &share_of(site, run, is_peak));
     }
     let mut lines: Vec<Share> = lines.into_values().collect();
-    lines.sort_by_key(|share| Reverse(share.bytes));
+    lines.sort_by_key(|share| Reverse(amount(share)));
     if lines.len() > most {
         let rest = lines.split_off(most.saturating_sub(1));
         let mut sum = Share {

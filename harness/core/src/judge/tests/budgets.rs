@@ -57,6 +57,26 @@ fn a_limit_that_two_runs_exceed_is_a_finding_with_its_lines() {
     );
 }
 
+/// The line with the most bytes may have allocated only once.
+#[test]
+fn a_limit_on_the_number_of_allocations_names_the_line_with_the_most() {
+    let mut check = check();
+    check.input.facts.confirm = false;
+    check.run(|run| {
+        for line in [10, 20] {
+            run.caller(line);
+        }
+        let over = exceed(run, Limit::MaxAllocationCount, 180);
+        over.sites = vec![site(20, 179, 179, (0, 0)), site(10, 1, 4096, (0, 0))];
+    });
+    check.reports(
+        "
+        over-budget
+        over-budget: 1 × reserve on cuda:0 at src/app.rs:20; budget {allowed:100,limit:max_allocation_count,reached:180,shares:[{at:src/app.rs:20,bytes:179,count:179},{at:src/app.rs:10,bytes:4096,count:1}]}; records []
+    ",
+    );
+}
+
 #[test]
 fn a_limit_exceeded_only_in_the_first_run_is_first_use() {
     let mut check = check();
