@@ -146,7 +146,8 @@ pub(super) fn curve(
     }
     // Simultaneous events of two shards are not always applied in the order of their sequence
     // numbers.
-    samples.last_mut()?.last = now.live;
+    let last = samples.last_mut()?;
+    last.merge(&Sample::at(last.until, now.live));
     Some(Curve {
         of,
         start,
@@ -271,7 +272,8 @@ mod tests {
         figure.becomes(1, 2, 5);
         figure.becomes(0, 1, 15);
         let curve = figure.since(0).expect("a curve");
-        assert_eq!(curve.samples.last().map(|it| it.last), Some(15));
+        let last = curve.samples.last().expect("samples");
+        assert_eq!((last.least, last.most, last.last), (5, 15, 15));
     }
 
     #[test]
