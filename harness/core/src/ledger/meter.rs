@@ -43,6 +43,8 @@ struct Meter {
     /// The layer of a budget, and every scope whose allocations count: the owner and its
     /// descendants. `None` for a log of everything.
     budget: Option<(Layer, FxHashSet<ScopeId>)>,
+    /// The event with which a log began.
+    began: u64,
     flows: BTreeMap<(Layer, Place), Flow>,
     /// The graphs that were instantiated and hold more memory than they would need if their nodes
     /// ran in order. Empty for a budget.
@@ -56,10 +58,16 @@ impl Meters {
         self.add(Meter::new(scope, Some((layer, counted))));
     }
 
-    /// Begins a log of everything for `scope`, starting with the resources that are live now. The
-    /// caller holds the locks of all records.
-    pub(super) fn begin_log<'a>(&self, scope: ScopeId, live: impl Iterator<Item = &'a Record>) {
+    /// Begins a log of everything for `scope`, starting with the resources that are live now, before
+    /// the event `now`. The caller holds the locks of all records.
+    pub(super) fn begin_log<'a>(
+        &self,
+        scope: ScopeId,
+        live: impl Iterator<Item = &'a Record>,
+        now: u64,
+    ) {
         let mut log = Meter::new(scope, None);
+        log.began = now;
         for record in live.filter(|record| !record.made.kind.is_handle()) {
             log.flow(record).held_before(record);
         }
@@ -179,7 +187,7 @@ impl Running {
     /// Records that the event `at` removed a record.
     pub(super) fn lost(&mut self, record: &Record, at: u64) {
         for meter in self.0.iter_mut().filter(|it| it.counts(record)) {
-            meter.flow(record).lose(record, at);
+            meter.flow(record).lose(record, at, true);
         }
     }
 
@@ -187,7 +195,7 @@ impl Running {
     pub(super) fn disowned(&mut self, record: &Record, at: u64) {
         let is_of_budget = |it: &&mut Meter| it.budget.is_some() && it.counts(record);
         for meter in self.0.iter_mut().filter(is_of_budget) {
-            meter.flow(record).lose(record, at);
+            meter.flow(record).lose(record, at, false);
         }
     }
 }
@@ -197,6 +205,7 @@ impl Meter {
         Self {
             owner,
             budget,
+            began: 0,
             flows: BTreeMap::new(),
             graphs: Vec::new(),
         }
@@ -215,9 +224,9 @@ impl Meter {
 
     fn flow(&mut self, record: &Record) -> &mut Flow {
         let key = (record.made.layer, record.made.place);
-        let is_log = self.budget.is_none();
+        let logged_since = self.budget.is_none().then_some(self.began);
         let flow = self.flows.entry(key);
-        flow.or_insert_with(|| Flow::new(is_log))
+        flow.or_insert_with(|| Flow::new(logged_since))
     }
 
     fn readings(&self) -> Vec<MeterReading> {

@@ -78,7 +78,7 @@ impl Ledger {
         let _quiet = quiet();
         let all = self.table.lock_all();
         let live = all.iter().flat_map(|shard| shard.records());
-        self.meters().begin_log(scope, live);
+        self.meters().begin_log(scope, live, self.now());
     }
 
     /// Whether a free is in flight.

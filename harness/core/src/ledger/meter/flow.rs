@@ -33,7 +33,7 @@ pub(super) struct Flow {
     /// The live records, by sequence number.
     held: FxHashMap<u64, Held>,
     /// The records that were live at the peak and have been freed since.
-    since_peak: Vec<Lifetime>,
+    since_peak: Vec<Held>,
     sites: FxHashMap<StackId, Amount>,
     buffers: FxHashMap<Buffer, Uses>,
     log: Option<LifetimeLog>,
@@ -42,7 +42,11 @@ pub(super) struct Flow {
 /// A live record.
 #[derive(Clone, Copy, Debug)]
 struct Held {
+    /// The lifetime that is logged. If the free of a record failed, the record has two: one until
+    /// that free, and one from its return.
     life: Lifetime,
+    /// The event that created the record, or 0 if the record was live when the log began.
+    created: u64,
     /// The position of the allocation in the order in which allocations were applied, counted from
     /// 1, or 0 if the allocation was live when the log began.
     entered: u64,
@@ -51,6 +55,8 @@ struct Held {
 /// The lifetimes of freed records. The largest ones are kept.
 #[derive(Debug, Default)]
 struct LifetimeLog {
+    /// The event with which the log began.
+    since: u64,
     freed: Vec<Lifetime>,
     /// How many lifetimes were not kept.
     lost: u64,
@@ -74,10 +80,13 @@ struct Uses {
 }
 
 impl Flow {
-    /// Creates a flow, which keeps lifetimes if it `is_logged`.
-    pub(super) fn new(is_logged: bool) -> Self {
+    /// Creates a flow, which keeps lifetimes if it is `logged_since` an event.
+    pub(super) fn new(logged_since: Option<u64>) -> Self {
         Self {
-            log: is_logged.then(LifetimeLog::default),
+            log: logged_since.map(|since| LifetimeLog {
+                since,
+                ..LifetimeLog::default()
+            }),
             ..Self::default()
         }
     }
@@ -90,7 +99,12 @@ impl Flow {
             allocated: 0,
             freed: 0,
         };
-        self.held.insert(record.sequence, Held { life, entered: 0 });
+        let held = Held {
+            life,
+            created: 0,
+            entered: 0,
+        };
+        self.held.insert(record.sequence, held);
         self.live = self.live.saturating_add(life.bytes);
         self.peak = self.live;
     }
@@ -107,18 +121,25 @@ impl Flow {
         let life = Lifetime {
             stack,
             bytes,
-            allocated: record.sequence,
+            allocated: if is_new { record.sequence } else { at },
             freed: 0,
         };
+        let log = self.log.as_ref();
+        let is_earlier = log.is_some_and(|log| record.sequence < log.since);
         let entered = self.entered;
-        self.held.insert(record.sequence, Held { life, entered });
+        let held = Held {
+            life,
+            created: if is_earlier { 0 } else { record.sequence },
+            entered,
+        };
+        self.held.insert(record.sequence, held);
         self.live = self.live.saturating_add(bytes);
         if self.live > self.peak {
             (self.peak, self.peak_at) = (self.live, at);
             self.entered_at_peak = entered;
             let freed = mem::take(&mut self.since_peak);
             if let Some(log) = &mut self.log {
-                freed.into_iter().for_each(|life| log.add(life));
+                freed.into_iter().for_each(|held| log.add(held.life));
             }
         }
         if let Some(uses) = self.uses(record) {
@@ -129,19 +150,21 @@ impl Flow {
     }
 
     /// Removes a record. Records that were live when the meter of a budget began are unknown here
-    /// and are not metered.
-    pub(super) fn lose(&mut self, record: &Record, at: u64) {
-        let Some(Held { mut life, entered }) = self.held.remove(&record.sequence) else {
+    /// and are not metered. A record that was handed over is not `is_freed`, so no later allocation
+    /// could have reused its memory.
+    pub(super) fn lose(&mut self, record: &Record, at: u64, is_freed: bool) {
+        let Some(mut held) = self.held.remove(&record.sequence) else {
             return;
         };
-        self.live = self.live.saturating_sub(life.bytes);
-        life.freed = at;
-        if entered <= self.entered_at_peak {
-            self.since_peak.push(life);
+        self.live = self.live.saturating_sub(held.life.bytes);
+        held.life.freed = at;
+        if held.entered <= self.entered_at_peak {
+            self.since_peak.push(held);
         } else if let Some(log) = &mut self.log {
-            log.add(life);
+            log.add(held.life);
         }
-        if entered != 0
+        if is_freed
+            && held.entered != 0
             && let Some(uses) = self.uses(record)
         {
             uses.live = uses.live.saturating_sub(1);
@@ -173,16 +196,16 @@ impl Flow {
         let held = self.held.values();
         let held = held.filter(|held| held.entered <= self.entered_at_peak);
         let mut at_peak: FxHashMap<(StackId, bool), SiteUsage> = FxHashMap::default();
-        for life in held.map(|held| &held.life).chain(&self.since_peak) {
-            let site = at_peak.entry((life.stack, life.allocated == 0));
+        for Held { life, created, .. } in held.chain(&self.since_peak) {
+            let site = at_peak.entry((life.stack, *created == 0));
             let site = site.or_insert_with(|| SiteUsage {
-                allocated: (life.allocated, life.allocated),
+                allocated: (*created, *created),
                 ..SiteUsage::of(life.stack, Amount::default())
             });
             site.count += 1;
             site.bytes = site.bytes.saturating_add(life.bytes);
-            site.allocated.0 = site.allocated.0.min(life.allocated);
-            site.allocated.1 = site.allocated.1.max(life.allocated);
+            site.allocated.0 = site.allocated.0.min(*created);
+            site.allocated.1 = site.allocated.1.max(*created);
         }
         let mut at_peak: Vec<_> = at_peak.into_values().collect();
         let sites = self.sites.iter();
@@ -224,11 +247,11 @@ impl Flow {
             return (Vec::new(), 0);
         };
         let mut all = LifetimeLog {
-            freed: Vec::new(),
             lost: log.lost,
+            ..LifetimeLog::default()
         };
-        let held = self.held.values().map(|held| held.life);
-        held.chain(self.since_peak.iter().copied())
+        let held = self.held.values().chain(&self.since_peak);
+        held.map(|held| held.life)
             .chain(log.freed.iter().copied())
             .for_each(|life| all.add(life));
         all.freed

@@ -82,7 +82,7 @@ fn the_peak_is_reported_with_what_was_live_then() {
 fn the_call_sites_at_the_peak_add_up_to_it() {
     let meters = Meters::default();
     let before = [record(1, 9, 1, 1000), record(2, 9, 2, 500)];
-    meters.begin_log(ScopeId(1), before.iter());
+    meters.begin_log(ScopeId(1), before.iter(), 3);
     let mut live = before.to_vec();
     let mut random = 7_u64;
     for now in 3..2000 {
@@ -115,7 +115,7 @@ fn the_call_sites_at_the_peak_add_up_to_it() {
 #[test]
 fn a_full_log_loses_what_is_small_and_still_knows_the_peak() {
     let meters = Meters::default();
-    meters.begin_log(ScopeId(1), [].iter());
+    meters.begin_log(ScopeId(1), [].iter(), 1);
     let kept = record(1, 1, 1, 1 << 20);
     meters.took(&kept);
     let many = 4 * MAX_LIFETIMES as u64;
@@ -287,7 +287,7 @@ fn a_buffer_could_serve_only_repeated_allocations_that_have_bytes() {
 fn a_log_that_is_full_keeps_the_larger_half() {
     for (more, lost) in [(0, 0), (1, MAX_LIFETIMES / 2 + 1)] {
         let meters = Meters::default();
-        meters.begin_log(ScopeId(1), [].iter());
+        meters.begin_log(ScopeId(1), [].iter(), 1);
         for number in 1..=(MAX_LIFETIMES + more) as u64 {
             let short = record(2 * number, 1, 2, 1 + MAX_LIFETIMES as u64 - number / 2);
             meters.took(&short);
@@ -307,4 +307,53 @@ fn handles_are_not_metered() {
     let mut stream = record(1, 1, 1, 8);
     stream.made.kind = Kind::Stream;
     assert!(meters.of(&stream).is_none());
+}
+
+/// Memory that was handed over is still live, although the budget no longer counts it.
+#[test]
+fn allocations_that_were_handed_over_could_not_have_shared_a_buffer() {
+    let meters = Meters::default();
+    meters.begin(ScopeId(1), Layer::DRIVER);
+    for at in 1..=3 {
+        let given = record(2 * at, 1, 1, 10);
+        meters.took(&given);
+        if let Some(mut running) = meters.of(&given) {
+            running.disowned(&given, 2 * at + 1);
+        }
+    }
+    let taken = only(meters.end(ScopeId(1)));
+    assert_eq!((taken.made, taken.peak), (3, 10));
+    assert_eq!(taken.in_turn, []);
+}
+
+/// The page lists what was live after each call, so no record may be in the log twice.
+#[test]
+fn a_failed_free_does_not_log_its_record_twice() {
+    let meters = Meters::default();
+    let before = record(1, 9, 1, 1000);
+    let new = record(3, 1, 1, 100);
+    meters.begin_log(ScopeId(1), [before].iter(), 2);
+    meters.took(&new);
+    for (failed, at) in [(&before, 4), (&new, 5)] {
+        meters.gave_back(failed, at);
+        if let Some(mut running) = meters.of(failed) {
+            running.gained(failed, at, false);
+        }
+    }
+    meters.took(&record(6, 1, 2, 10));
+    let read = only(meters.log(ScopeId(1)).0);
+    for (event, live) in [(2, 1000), (3, 1100), (4, 1100), (5, 1100), (6, 1110)] {
+        let is_live =
+            |life: &&Lifetime| life.allocated <= event && (life.freed == 0 || life.freed > event);
+        let listed = read.lifetimes.iter().filter(is_live);
+        assert_eq!(listed.map(|life| life.bytes).sum::<u64>(), live, "{event}");
+    }
+    assert_eq!(
+        read.at_peak,
+        [
+            at((0, 0), site(1, 1, 1000)),
+            at((3, 3), site(1, 1, 100)),
+            at((6, 6), site(2, 1, 10)),
+        ]
+    );
 }
