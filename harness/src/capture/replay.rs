@@ -34,8 +34,9 @@ pub(crate) struct RecordingError {
 pub(crate) enum Replayed<'a> {
     /// A line of a check.
     Line(Line<Value>),
-    /// An event that the ledger has just applied, and its time in the recording.
-    Event(&'a Event, u64),
+    /// An event that the ledger has just applied, the ledger's answer, and the event's time in the
+    /// recording.
+    Event(&'a Event, Option<Ticket>, u64),
 }
 
 /// Applies the events in `recording` to `ledger`, which must be empty. Events and the lines of
@@ -80,8 +81,8 @@ pub(crate) fn replay(
             (Line::Stack(stack), Some(_)) => restore(ledger, &stack).map_err(error)?,
             (Line::Event(recorded_event), Some(_)) => {
                 let at_us = recorded_event.at_us;
-                let event = events.event(ledger, recorded_event).map_err(error)?;
-                visit(Replayed::Event(&event, at_us)).map_err(error)?;
+                let (event, answer) = events.event(ledger, recorded_event).map_err(error)?;
+                visit(Replayed::Event(&event, answer, at_us)).map_err(error)?;
             }
             (line, Some(_)) => visit(Replayed::Line(line)).map_err(error)?,
         }
@@ -179,7 +180,7 @@ impl Events {
         &mut self,
         ledger: &Ledger,
         mut recorded_event: RecordedEvent<Value>,
-    ) -> Result<Event, String> {
+    ) -> Result<(Event, Option<Ticket>), String> {
         let (last, order) = (self.order, recorded_event.order);
         if last.checked_add(1) != Some(order) {
             return Err(format!("event {order} directly follows event {last}"));
@@ -188,10 +189,11 @@ impl Events {
         self.translate(ledger, &mut recorded_event.event)?;
         let event =
             Event::deserialize(recorded_event.event).map_err(|error| format!("event: {error}"))?;
-        if let (Some(recorded), Some(answered)) = (recorded_event.ticket, ledger.apply(&event)) {
+        let answer = ledger.apply(&event);
+        if let (Some(recorded), Some(answered)) = (recorded_event.ticket, answer) {
             self.tickets.insert(recorded.0, answered);
         }
-        Ok(event)
+        Ok((event, answer))
     }
 
     /// Replaces the tickets of the recorded ledger with those of this ledger, and verifies that

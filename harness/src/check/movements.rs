@@ -1,7 +1,7 @@
 //! All allocations and frees in a recording with their times, for viewers that show memory over
 //! time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::{fs, io};
 
@@ -9,9 +9,13 @@ use super::replay::{error_at, frames_of};
 use crate::call_site::site_of;
 use crate::capture::recording::Line;
 use crate::capture::replay::{Replayed, replay};
-use crate::ledger::event::{Event, Key};
+use crate::ledger::event::{Event, Key, Ticket};
 use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
 use crate::report::check_report::{Frame, Site};
+
+/// How many allocations of a layer are examined to find the one that contains a block. Those of one
+/// layer rarely overlap, so it is nearly always the nearest one.
+const NEIGHBOURS: usize = 16;
 
 /// All allocations and frees in a recording.
 #[derive(Clone, Debug, Default)]
@@ -83,8 +87,8 @@ pub fn movements(path: &Path) -> io::Result<Movements> {
             }
             Ok(())
         }
-        Replayed::Event(event, at_us) => {
-            reader.event(event, at_us);
+        Replayed::Event(event, ticket, at_us) => {
+            reader.event(event, ticket, at_us);
             Ok(())
         }
     })
@@ -100,11 +104,12 @@ struct MovementsReader<'ledger> {
     stacks: Vec<StackId>,
     /// For each key, the sequence number in the ledger and the index of its live allocation.
     live: HashMap<Key, (u64, usize)>,
-    /// The indices of the live allocations by place and first address. If an address has several,
-    /// the last one is the right one.
-    by_address: BTreeMap<(Place, u64), Vec<usize>>,
-    /// For each key that is being freed, the time at which the call began.
-    frees: HashMap<Key, u64>,
+    layers: BTreeSet<Layer>,
+    /// The indices of the live allocations by layer, place and first address. If an address has
+    /// several, the last one is the right one.
+    by_address: BTreeMap<(Layer, Place, u64), Vec<usize>>,
+    /// The frees in flight: the key, and the time at which the call began.
+    frees: HashMap<Ticket, (Key, u64)>,
     now: u64,
 }
 
@@ -116,6 +121,7 @@ impl<'ledger> MovementsReader<'ledger> {
             movements: Movements::default(),
             stacks: Vec::new(),
             live: HashMap::new(),
+            layers: BTreeSet::new(),
             by_address: BTreeMap::new(),
             frees: HashMap::new(),
             now: 0,
@@ -123,36 +129,50 @@ impl<'ledger> MovementsReader<'ledger> {
     }
 
     /// Adds the changes that `event` has made. The ledger has just applied the event.
-    fn event(&mut self, event: &Event, at_us: u64) {
+    fn event(&mut self, event: &Event, ticket: Option<Ticket>, at_us: u64) {
         self.now = at_us;
         match event {
-            Event::Created(made) => self.look_at(made.key),
+            Event::Created(made) => self.look_at(made.key, None),
             // The record has left the table, but may return to it.
             Event::FreeBegan { key, .. } => {
-                self.frees.insert(*key, self.now);
+                let began = ticket.map(|ticket| (ticket, (*key, self.now)));
+                self.frees.extend(began);
             }
-            Event::FreeEnded { .. } | Event::FreeCaptured { .. } => {
-                let keys: Vec<_> = self.frees.keys().copied().collect();
-                // If several frees are in flight, it is unknown which one has ended.
-                if keys.len() == 1 {
-                    self.look_at(keys[0]);
-                    self.frees.clear();
-                } else {
-                    self.look_at_all();
+            Event::FreeEnded { ticket, .. } | Event::FreeCaptured { ticket } => {
+                match self.frees.remove(ticket) {
+                    Some((key, began)) if !key.space.is_shared() && !key.space.is_graph() => {
+                        self.look_at(key, Some(began));
+                    }
+                    _ => self.look_at_all(),
                 }
             }
-            Event::CreationFailed { .. } | Event::ContextCreated { .. } => {}
+            // These events change neither the bytes of a record nor which records are live.
+            Event::CreationFailed { .. }
+            | Event::ContextCreated { .. }
+            | Event::ReleaseBegan { .. }
+            | Event::UnmapBegan { .. }
+            | Event::LaunchBegan { .. }
+            | Event::HandedOver { .. }
+            | Event::Bound { .. } => {}
             _ => self.look_at_all(),
         }
     }
 
-    fn look_at(&mut self, key: Key) {
+    /// Adds what happened to the record under `key`. `began` is the time at which the call that has
+    /// just ended began, if that call was to free this key.
+    fn look_at(&mut self, key: Key, began: Option<u64>) {
         let is = self.ledger.get(&key);
         let was = self.live.get(&key).copied();
         let is_same =
             |record: &Record| was.is_some_and(|(sequence, _)| sequence == record.sequence);
         if let Some((_, number)) = was.filter(|_| !is.as_ref().is_some_and(is_same)) {
-            self.freed(key, number);
+            let mut frees = self.frees.values();
+            let in_flight = frees.find(|(freed, _)| *freed == key).map(|(_, at)| *at);
+            if is.is_none() && in_flight.is_some() {
+                // The free may still fail.
+                return;
+            }
+            self.freed(key, number, began.or(in_flight).unwrap_or(self.now));
         }
         if let Some(record) = is.filter(|record| !is_same(record)) {
             self.created(&record);
@@ -167,9 +187,8 @@ impl<'ledger> MovementsReader<'ledger> {
         keys.sort_by_key(|key| self.live[key].0);
         keys.extend(new.iter().map(Record::key));
         for key in keys {
-            self.look_at(key);
+            self.look_at(key, None);
         }
-        self.frees.retain(|key, _| self.live.contains_key(key));
     }
 
     fn created(&mut self, record: &Record) {
@@ -192,8 +211,9 @@ impl<'ledger> MovementsReader<'ledger> {
         });
         self.stacks.push(made.caller.stack);
         self.live.insert(made.key, (record.sequence, number));
-        let here = self.by_address.entry((made.place, address)).or_default();
-        here.push(number);
+        self.layers.insert(made.layer);
+        let here = (made.layer, made.place, address);
+        self.by_address.entry(here).or_default().push(number);
         self.step(number, StepKind::Allocate, self.now);
     }
 
@@ -202,30 +222,30 @@ impl<'ledger> MovementsReader<'ledger> {
         let allocations = &self.movements.allocations;
         let has_all = |number: &usize| {
             let other = &allocations[*number];
-            let end = other.address.saturating_add(other.bytes);
-            other.is_live && other.layer != layer && end >= address.saturating_add(bytes)
+            other.address.saturating_add(other.bytes) >= address.saturating_add(bytes)
         };
-        let before = self.by_address.range((place, 0)..=(place, address)).rev();
-        // Neighbouring allocations are usually in the same segment, so the search usually ends
-        // after a few of them.
-        let candidates = before.flat_map(|(_, numbers)| numbers.iter().copied());
-        let candidates = candidates.flat_map(|number| [Some(number), allocations[number].inside]);
-        let found = candidates.flatten().find(has_all)?;
+        let mut others = self.layers.iter().filter(|other| **other != layer);
+        let found = others.find_map(|other| {
+            let before = self
+                .by_address
+                .range((*other, place, 0)..=(*other, place, address));
+            let before = before.rev().flat_map(|(_, numbers)| numbers);
+            before.take(NEIGHBOURS).copied().find(has_all)
+        })?;
         Some(allocations[found].inside.unwrap_or(found))
     }
 
-    fn freed(&mut self, key: Key, number: usize) {
+    fn freed(&mut self, key: Key, number: usize, began: u64) {
         self.live.remove(&key);
         let allocation = &mut self.movements.allocations[number];
         allocation.is_live = false;
-        let at = (allocation.place, allocation.address);
+        let at = (allocation.layer, allocation.place, allocation.address);
         if let Some(here) = self.by_address.get_mut(&at) {
             here.retain(|other| *other != number);
             if here.is_empty() {
                 self.by_address.remove(&at);
             }
         }
-        let began = self.frees.remove(&key).unwrap_or(self.now);
         self.step(number, StepKind::BeginFree, began);
         self.step(number, StepKind::Free, self.now);
     }
@@ -251,3 +271,6 @@ impl<'ledger> MovementsReader<'ledger> {
         self.movements
     }
 }
+
+#[cfg(test)]
+mod tests;
