@@ -411,3 +411,52 @@ fn the_thread_of_a_probe_is_not_an_unchecked_test() {
     assert_eq!(leaks, [(FindingKind::Leaked, 1, 8)], "{output}");
     assert!(!output.contains("unchecked"), "{output}");
 }
+
+/// Two tests that libtest starts at once. Each keeps a block, and its thread takes a moment to end.
+mod turns {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::{gpu_leak_check, take};
+
+    struct EndsSlowly;
+
+    impl Drop for EndsSlowly {
+        fn drop(&mut self) {
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    thread_local! {
+        static OF_THREAD: EndsSlowly = const { EndsSlowly };
+    }
+
+    fn keep_a_block() {
+        OF_THREAD.with(|_| take(4096));
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "run in a process of its own"]
+    #[test]
+    fn one() {
+        keep_a_block();
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "run in a process of its own"]
+    #[test]
+    fn other() {
+        keep_a_block();
+    }
+}
+
+/// What a probe reads has no owner, so it can only be judged while no other test can be active.
+#[test]
+fn a_test_is_not_beside_the_one_before_it() {
+    let checked = checked::finish(Run::of_all("turns", 2));
+    assert_eq!(checked.reports.len(), 2, "{}", checked.output());
+    for report in &checked.reports {
+        let leaked = CheckStatus::Found(FindingKind::Leaked);
+        assert_eq!(report.status, leaked, "{}", checked.output());
+    }
+}

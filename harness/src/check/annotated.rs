@@ -45,7 +45,10 @@ pub fn run(case: &'static Case) -> ExitCode {
 /// Panics if the test fails, either with the test's own panic or with the report.
 pub fn run_test(case: &'static Case) -> ExitCode {
     let caller = match thread::current().name() {
-        Some(name) if name == case.name() => Caller::Runner,
+        Some(name) if name == case.name() => {
+            concurrency::is_of_one_test();
+            Caller::Runner
+        }
         _ => Caller::Program,
     };
     match case.should_panic.filter(|it| it.by_libtest) {

@@ -24,6 +24,7 @@ use crate::check::scopes::tree::is_of_an_ended_check;
 use crate::check::threads::{can_act, count_threads, list_threads, this_thread, time_of_waiting};
 use crate::judge::Others;
 use crate::ledger::ScopeId;
+use crate::sync::{Mutex, locked};
 
 static CONCURRENCY: OnceLock<Concurrency> = OnceLock::new();
 
@@ -126,7 +127,12 @@ static RUNNERS_ENDED: AtomicU64 = AtomicU64::new(0);
 /// counted once.
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
+/// The threads of libtest whose checks have ended. Each of them is about to end.
+static ENDING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+
 thread_local! {
+    /// Whether this thread ends after its check.
+    static IS_LIBTESTS: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread is running a check.
     static IS_RUNNER: Cell<bool> = const { Cell::new(false) };
     /// Whether [`ARRIVED`] counts this thread.
@@ -138,6 +144,11 @@ pub(crate) fn arrive() {
     if is_counted_thread() && !HAS_ARRIVED.replace(true) {
         ARRIVED.fetch_add(1, SeqCst);
     }
+}
+
+/// Records that libtest has started this thread for one test.
+pub(crate) fn is_of_one_test() {
+    IS_LIBTESTS.set(true);
 }
 
 /// Marks a thread that is running a check and therefore does nothing else.
@@ -164,6 +175,13 @@ impl Runner {
 impl Drop for Runner {
     fn drop(&mut self) {
         IS_RUNNER.set(false);
+        if IS_LIBTESTS.get()
+            && let Some(this) = this_thread()
+        {
+            let mut ending = locked(&ENDING);
+            ending.retain(|thread| can_act(*thread));
+            ending.push(this);
+        }
         RUNNERS_ENDED.fetch_add(1, SeqCst);
     }
 }
@@ -175,9 +193,9 @@ fn is_counted_thread() -> bool {
     !is_first_thread() && interpose::token() == 0 && !IS_RUNNER.get()
 }
 
-/// How long a check waits for a thread that is being started, which may begin to run late on a busy
-/// machine. After that time, the check assumes that it is not alone.
-const LONGEST_START: Duration = Duration::from_secs(1);
+/// How long a check waits for a thread that is being started, or that is about to end, because both
+/// may take long on a busy machine. After that time, the check assumes that it is not alone.
+const LONGEST_CHANGE: Duration = Duration::from_secs(1);
 
 /// For how long threads are counted again if threads begin or end while they are being counted.
 const LONGEST_COUNT: Duration = Duration::from_millis(10);
@@ -221,24 +239,24 @@ impl ProcessAtBegin {
     /// earlier runs.
     pub(crate) fn now(turn: &Turn<'_>, earlier: &[ScopeId]) -> Self {
         let begin = Instant::now();
-        let mut all_started = begin;
+        let mut settled = begin;
         loop {
             let threads = ThreadsWithoutScope::now(turn);
             // If no thread is being started, all threads that were started exist by now.
             let is_starting = interpose::is_starting();
             let is_alone = is_alone(threads);
+            let is_changing = is_starting || is_alone == Some(false) && is_any_ending();
             // A thread that starts while the others are being counted may be missing from every
             // count, and so may a thread whose check ends. If only one test runs at all, the counts
             // are not needed.
             let is_known = concurrency() == Concurrency::OneTest
-                || (!is_starting
+                || (!is_changing
                     && is_alone.is_some()
                     && ThreadsWithoutScope::now(turn) == threads);
-            if is_starting {
-                all_started = Instant::now();
+            if is_changing {
+                settled = Instant::now();
             }
-            if is_known || begin.elapsed() > LONGEST_START || all_started.elapsed() > LONGEST_COUNT
-            {
+            if is_known || begin.elapsed() > LONGEST_CHANGE || settled.elapsed() > LONGEST_COUNT {
                 return Self {
                     is_alone: is_known && is_alone == Some(true),
                     threads,
@@ -311,6 +329,14 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     // The search ends at the first thread too many, because looking at a thread takes several
     // system calls.
     Some(others.nth(own as usize).is_none())
+}
+
+/// Whether a thread of libtest whose check has ended still exists. What such a thread frees at its
+/// end, or does not, must not be taken for the work of another test.
+fn is_any_ending() -> bool {
+    let mut ending = locked(&ENDING);
+    ending.retain(|thread| can_act(*thread));
+    !ending.is_empty()
 }
 
 /// Returns the live threads with a scope, and those that drivers have started. A thread that has
