@@ -32,6 +32,60 @@ fn rendered(run: &Run, format: Format, width: usize) -> Vec<u8> {
     render(format, &Overview::of(run), &how).expect("a rendering")
 }
 
+/// The reason of a check whose test did not leave what was expected.
+const UNEXPECTED: &str = "expected to leave 1 object, but left 0 objects";
+
+/// What a format must contain.
+struct Expected {
+    /// The line of a leak at line 61 of `src/train.rs`, through a wrapper. `None` if the format
+    /// shows whole stacks.
+    line: Option<&'static str>,
+    /// The marks of a leak that only warns. Empty if the format shows what is held, regardless of
+    /// the effect on a test.
+    warned: &'static [&'static str],
+    /// The marks of a check that fails because of [`UNEXPECTED`]. Empty if the format contains only
+    /// findings.
+    unexpected: &'static [&'static str],
+}
+
+fn expected(format: Format) -> Expected {
+    let (line, warned, unexpected): (_, &[_], &[_]) = match format {
+        Format::Text => (
+            Some("train::epoch (src/train.rs:61) through gpu::allocate (src/optim.rs:88)"),
+            &[
+                "leaked (only warned): 2 × 512 KiB",
+                "warned only, because `on_leak` is \"warn\": trains",
+            ],
+            &["1 checked: 1 unexpected (expectation)"],
+        ),
+        Format::Junit => (
+            Some("src/train.rs:61"),
+            &["the test still passes"],
+            &["<failure message=", UNEXPECTED],
+        ),
+        Format::Markdown => (
+            Some("src/train.rs:61"),
+            &["| leaked (only warned) |"],
+            &["1 unexpected"],
+        ),
+        Format::Github => (
+            Some("file=src/train.rs,line=61"),
+            &["::warning "],
+            &[
+                "::error file=tests/train.rs,line=28,title=gpu leak check%3A unexpected::leaks: expected",
+            ],
+        ),
+        Format::Csv => (Some(",src/train.rs,61,train::epoch,"), &[",warn\n"], &[]),
+        Format::Folded | Format::Flamegraph | Format::Snapshot => (None, &[], &[]),
+        Format::Html => (Some("src/train.rs:61"), &["warned only"], &[UNEXPECTED]),
+    };
+    Expected {
+        line,
+        warned,
+        unexpected,
+    }
+}
+
 #[test]
 fn text_merges_findings_of_tests_and_names_unfinished_tests() {
     assert_snapshot!(shown(&sample::mixed(), Format::Text, 100));
@@ -61,18 +115,10 @@ fn every_format_shows_the_line_outside_a_wrapper() {
     leak.site.user = Some(1);
     let run = sample::run(vec![sample::with("trains", &[leak])]);
     for format in Format::value_variants() {
-        let line = match format {
-            Format::Text => {
-                "train::epoch (src/train.rs:61) through gpu::allocate (src/optim.rs:88)"
-            }
-            Format::Markdown | Format::Junit | Format::Html => "src/train.rs:61",
-            Format::Github => "file=src/train.rs,line=61",
-            Format::Csv => ",src/train.rs,61,train::epoch,",
-            // These formats show whole stacks.
-            Format::Folded | Format::Flamegraph | Format::Snapshot => continue,
-        };
-        let text = shown(&run, *format, 100).replace("&#58;", ":");
-        assert!(text.contains(line), "{format:?}\n{text}");
+        if let Some(line) = expected(*format).line {
+            let text = shown(&run, *format, 100).replace("&#58;", ":");
+            assert!(text.contains(line), "{format:?}\n{text}");
+        }
     }
 }
 
@@ -171,21 +217,9 @@ fn warnings_are_marked_and_fail_nothing() {
     let run = sample::run(vec![warned]);
     assert!(!Overview::of(&run).has_findings());
     for format in Format::value_variants() {
-        let marks: &[&str] = match format {
-            Format::Text => &[
-                "leaked (only warned): 2 × 512 KiB",
-                "warned only, because `on_leak` is \"warn\": trains",
-            ],
-            Format::Markdown => &["| leaked (only warned) |"],
-            Format::Github => &["::warning "],
-            Format::Csv => &[",warn\n"],
-            Format::Html => &["warned only"],
-            Format::Junit => &["the test still passes"],
-            // These formats show what is held, regardless of the effect on a test.
-            Format::Folded | Format::Flamegraph | Format::Snapshot => continue,
-        };
-        let shown = shown(&run, *format, 100);
-        for mark in marks {
+        let bytes = rendered(&run, *format, 100);
+        let shown = String::from_utf8_lossy(&bytes);
+        for mark in expected(*format).warned {
             assert!(shown.contains(mark), "{format:?} lacks {mark:?}: {shown}");
         }
         assert!(!shown.contains("::error "), "{shown}");
@@ -209,11 +243,10 @@ fn the_last_attempt_decides_and_a_flaky_test_is_named() {
 
 #[test]
 fn an_expected_leak_that_is_missing_fails_in_every_format_of_results() {
-    let what = "expected to leave 1 object, but left 0 objects";
     let mut run = sample::run(vec![Report {
         reason: Some(Reason {
             code: Code::Expectation,
-            what: what.to_owned(),
+            what: UNEXPECTED.to_owned(),
             remedy: "change the option".to_owned(),
         }),
         outcome: Some(Outcome::Fail),
@@ -221,19 +254,9 @@ fn an_expected_leak_that_is_missing_fails_in_every_format_of_results() {
     }]);
     assert!(Overview::of(&run).has_findings());
     for format in Format::value_variants() {
-        let marks: &[&str] = match format {
-            Format::Text => &["1 checked: 1 unexpected (expectation)"],
-            Format::Markdown => &["1 unexpected"],
-            Format::Github => &[
-                "::error file=tests/train.rs,line=28,title=gpu leak check%3A unexpected::leaks: expected",
-            ],
-            Format::Junit => &["<failure message=", what],
-            Format::Html => &[what],
-            // These formats contain only findings.
-            Format::Csv | Format::Folded | Format::Flamegraph | Format::Snapshot => continue,
-        };
-        let shown = shown(&run, *format, 100);
-        for mark in marks {
+        let bytes = rendered(&run, *format, 100);
+        let shown = String::from_utf8_lossy(&bytes);
+        for mark in expected(*format).unexpected {
             assert!(shown.contains(mark), "{format:?} lacks {mark:?}: {shown}");
         }
     }
