@@ -155,8 +155,8 @@ pub(crate) fn call(command: &mut Command) -> CliOutput {
 pub(crate) fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();
-        let is_of_ci = matches!(&*name, "CI" | "GITHUB_WORKSPACE");
-        if name.starts_with("NEXTEST") || name.starts_with("GPU_LEAK_CHECK") || is_of_ci {
+        let prefixes = ["NEXTEST", "GPU_LEAK_CHECK", "CI_", "GITHUB_"];
+        if name == "CI" || prefixes.iter().any(|prefix| name.starts_with(prefix)) {
             command.env_remove(&*name);
         }
     }

@@ -15,7 +15,6 @@ use gpu_leak_check::units::quantity;
 use super::{Settings, kind};
 use crate::output::test_names;
 use crate::overview::{Group, Overview, outcome};
-use crate::workspace::without_parents;
 
 /// How many annotations of each level GitHub shows for a step.
 const MAX_SHOWN: usize = 10;
@@ -98,19 +97,11 @@ fn annotation(level: &str, group: &Group<'_>, how: &Settings) -> String {
 
 /// Returns the properties for a position in a source file.
 fn position(file: &str, line: Option<u32>, column: Option<u32>, how: &Settings) -> Vec<String> {
-    let mut properties = vec![format!("file={}", path(file, how))];
+    let path = encoded(&escape::sentence(&how.in_repository(file)));
+    let mut properties = vec![format!("file={path}")];
     properties.extend(line.map(|line| format!("line={line}")));
     properties.extend(column.map(|column| format!("col={column}")));
     properties
-}
-
-/// Returns the path of a source file, encoded as a property. If the file is in the repository, the
-/// path is relative to it.
-fn path(file: &str, how: &Settings) -> String {
-    let absolute = without_parents(&how.root.join(file));
-    let checkout = how.checkout.as_deref();
-    let inside = checkout.and_then(|checkout| absolute.strip_prefix(checkout).ok()?.to_str());
-    encoded(&escape::sentence(inside.unwrap_or(file)))
 }
 
 fn command(level: &str, position: &[String], title: &str, text: &str) -> String {

@@ -31,6 +31,7 @@ use gpu_leak_check::report::check_report::Outcome;
 
 use crate::exit::ExitResult;
 use crate::overview::{Group, Overview};
+use crate::workspace::without_parents;
 
 /// A format, as it is named on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -72,6 +73,17 @@ pub(crate) struct Settings {
     /// The directory of the repository in a GitHub workflow. GitHub shows only lines of files whose
     /// paths are relative to this directory.
     pub(crate) checkout: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Returns the path of a source file, relative to the repository if the file is in it. The
+    /// path is not escaped.
+    fn in_repository(&self, file: &str) -> String {
+        let absolute = without_parents(&self.root.join(file));
+        let checkout = self.checkout.as_deref();
+        let inside = checkout.and_then(|checkout| absolute.strip_prefix(checkout).ok()?.to_str());
+        inside.unwrap_or(file).to_owned()
+    }
 }
 
 /// Renders the run in one format. Text ends with a line feed.
