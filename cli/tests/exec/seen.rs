@@ -313,8 +313,8 @@ fn a_program_without_line_tables_is_reported_by_function() {
 fn a_program_that_is_replaced_while_it_runs_is_reported_with_its_own_lines() {
     let directory = tempfile::tempdir().expect("a directory");
     let [own, other] = ["train", "other"].map(|name| directory.path().join(name));
-    std::fs::copy(program(), &own).expect("a copy");
-    std::fs::copy("/bin/true", &other).expect("a copy");
+    fs::copy(program(), &own).expect("a copy");
+    fs::copy("/bin/true", &other).expect("a copy");
     let words = [OsStr::new("is-replaced"), other.as_os_str()];
     let ran = ran_with(&Fake::new(), &[], &own, &words);
     let line = format!("program.c:{}", super::line_of("allocated here"));
