@@ -40,8 +40,8 @@ impl Probe for Silent {
 
     fn allocated(&self, _: Place) -> u64 {
         if READINGS.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let unrelated = thread::spawn(|| SUM.fetch_add(4096, Ordering::SeqCst));
-            unrelated.join().expect("no panic");
+            STARTS.store(1, Ordering::SeqCst);
+            wait_for(1, &STARTED);
             REPORTING.freed(ADDRESS);
         }
         SUM.load(Ordering::SeqCst)
@@ -70,6 +70,11 @@ fn wait_for(round: usize, reached: &AtomicUsize) {
         thread::yield_now();
     }
 }
+
+/// Whether another thread is to start the thread without a scope, and whether it has done so. The
+/// probe cannot start it, because a thread that a probe starts belongs to its allocator.
+static STARTS: AtomicUsize = AtomicUsize::new(0);
+static STARTED: AtomicUsize = AtomicUsize::new(0);
 
 static REPORTING: Source = Source::new("reporting", &[]);
 const ADDRESS: u64 = 0x7100_0000_0000;
@@ -141,6 +146,15 @@ fn beside_a_thread_and_the_drivers() {
 /// The check reads the sum when its body has ended, when it looks for leaks, and again if it has
 /// found any. Before each reading, it verifies that no other thread could have changed the sum.
 fn beside_a_thread_that_starts_during_reading() {
+    // A thread of the driver does not count as one that may change the sum.
+    let starter = thread::Builder::new().name("cuda-EvtHandlr".to_owned());
+    let start = || {
+        wait_for(1, &STARTS);
+        let unrelated = thread::spawn(|| SUM.fetch_add(4096, Ordering::SeqCst));
+        unrelated.join().expect("no panic");
+        STARTED.store(1, Ordering::SeqCst);
+    };
+    starter.spawn(start).expect("a thread");
     let checks = || {
         Check::new("reads_beside_a_new_thread").run_once(|| {
             REPORTING.allocated(Place::named("reporting:0"), ADDRESS, 64);
