@@ -9,6 +9,7 @@ use crate::api::vulkan::structures::{
     AllocateMemory, Chained, CommandBuffers, DescriptorSets, Extension, IMPORTS,
 };
 use crate::ledger::{Kind, Ledger, Place, Record};
+use crate::sync::{Mutex, locked};
 
 /// A device that was created before the harness began to listen.
 const DEVICE: u64 = 0x1000;
@@ -97,6 +98,10 @@ fn destroying_null_changes_nothing() {
 /// of one type.
 const POOL: u64 = 5;
 
+/// Only one test may use the pool at a time, because the contents of pools are known for the whole
+/// process.
+static POOL_IN_USE: Mutex<()> = Mutex::new(());
+
 /// Allocates objects of this kind from their pool.
 fn allocate(ledger: &Ledger, kind: Kind, handles: &[u64]) {
     let header = Chained {
@@ -133,6 +138,7 @@ fn empties(destroys: Option<Kind>) -> VulkanCall {
 
 #[test]
 fn a_pool_takes_its_objects_with_it() {
+    let _pool = locked(&POOL_IN_USE);
     let ledger = Ledger::new();
     call(&ledger, creates(Kind::CommandPool, DEVICE, out(&[POOL])), 0);
     allocate(&ledger, Kind::CommandBuffer, &[21, 22, 23]);
@@ -146,6 +152,7 @@ fn a_pool_takes_its_objects_with_it() {
 
 #[test]
 fn pools_of_different_types_may_have_the_same_handle() {
+    let _pool = locked(&POOL_IN_USE);
     let ledger = Ledger::new();
     for kind in [Kind::CommandBuffer, Kind::DescriptorSet] {
         allocate(&ledger, kind, &[21, 22]);
@@ -158,6 +165,7 @@ fn pools_of_different_types_may_have_the_same_handle() {
 
 #[test]
 fn objects_of_a_pool_end_with_it_after_a_call_that_failed_to_free_them() {
+    let _pool = locked(&POOL_IN_USE);
     const REFUSED: VkResult = -1_000_011_001;
     let ledger = Ledger::new();
     allocate(&ledger, Kind::DescriptorSet, &[21, 22]);
