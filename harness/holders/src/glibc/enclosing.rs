@@ -27,15 +27,12 @@ pub(super) fn of<M: Memory>(
     let mut led_to_by: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     for (at, block) in blocks.iter().enumerate() {
         let seen = pages.words(block.start, block.end, |_, word| {
-            let mut is_target = false;
-            for target in targets.find(word) {
-                is_target = true;
-                containing[targets.group(target)].get_or_insert(at);
-            }
-            if is_target {
-                return true;
-            }
-            if let Some(inside) = block_at(blocks, word).filter(|inside| *inside != at) {
+            let mut found = targets.find(word).peekable();
+            if found.peek().is_some() {
+                found.for_each(|target| {
+                    containing[targets.group(target)].get_or_insert(at);
+                });
+            } else if let Some(inside) = block_at(blocks, word).filter(|inside| *inside != at) {
                 let outer = led_to_by.entry(inside).or_default();
                 if outer.last() != Some(&at) {
                     outer.push(at);

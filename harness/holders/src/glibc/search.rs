@@ -215,12 +215,9 @@ impl<M: Memory> Search<'_, M> {
                 if !may_be_address(word) {
                     return true;
                 }
-                let mut is_target = false;
-                for target in targets.find(word) {
-                    is_target = true;
-                    found.targets.push(target);
-                }
-                if is_target {
+                let known = found.targets.len();
+                found.targets.extend(targets.find(word));
+                if found.targets.len() != known {
                     return true;
                 }
                 found.names_a_context |= driver.objects.contexts.contains(&Hidden::of(word));

@@ -1,6 +1,8 @@
 //! The targets of a search.
 
-use crate::{Hidden, Target};
+use std::iter;
+
+use crate::Target;
 
 /// Smaller values are assumed to be numbers, not addresses.
 pub(super) const LOWEST: u64 = 1 << 32;
@@ -31,9 +33,8 @@ impl Target {
 pub(super) struct Targets {
     /// The targets, sorted by first value.
     sorted: Vec<Target>,
-    /// For each target, the index of the first target that may contain a value of this or a later
-    /// target, and the end of the furthest of the targets from that index on.
-    reach: Vec<(usize, Hidden)>,
+    /// For each target, the index of the nearest target before it that ends later.
+    longer: Vec<Option<usize>>,
 }
 
 impl Targets {
@@ -43,14 +44,18 @@ impl Targets {
         all.sort_by_key(|target| (target.first.address(), target.group, target.values));
         // Several objects may have the same handle.
         all.dedup();
-        let mut reach: Vec<(usize, Hidden)> = Vec::new();
+        let mut longer: Vec<Option<usize>> = Vec::new();
         for (at, target) in all.iter().enumerate() {
-            let around = reach.last().copied();
-            let around = around.filter(|(_, end)| target.first.address() < end.address());
-            let (first, end) = around.unwrap_or((at, Hidden::of(0)));
-            reach.push((first, Hidden::of(end.address().max(target.range().end))));
+            let mut before = at.checked_sub(1);
+            while let Some(other) = before.filter(|it| all[*it].range().end <= target.range().end) {
+                before = longer[other];
+            }
+            longer.push(before);
         }
-        Self { sorted: all, reach }
+        Self {
+            sorted: all,
+            longer,
+        }
     }
 
     /// Returns, for each of the `groups` groups, whether it has no target or has a target that
@@ -70,16 +75,21 @@ impl Targets {
         self.sorted.len()
     }
 
-    /// Returns the indices of the targets to which `value` refers.
+    /// Returns the indices of the targets to which `value` refers, the last one first.
     pub(super) fn find(&self, value: u64) -> impl Iterator<Item = usize> {
         let next = self
             .sorted
             .partition_point(|target| target.first.address() <= value);
-        let first = match next.checked_sub(1).map(|last| self.reach[last]) {
-            Some((first, end)) if value < end.address() => first,
-            _ => next,
-        };
-        (first..next).filter(move |at| self.sorted[*at].range().contains(&value))
+        let mut next = next.checked_sub(1);
+        iter::from_fn(move || {
+            // If a target ends before the value, so do the targets between it and a longer one.
+            while let Some(at) = next.filter(|at| self.sorted[*at].range().end <= value) {
+                next = self.longer[at];
+            }
+            let found = next?;
+            next = found.checked_sub(1);
+            Some(found)
+        })
     }
 
     pub(super) fn group(&self, at: usize) -> usize {
@@ -89,7 +99,8 @@ impl Targets {
 
 #[cfg(test)]
 mod tests {
-    use super::{Hidden, Target, Targets};
+    use super::{Target, Targets};
+    use crate::Hidden;
 
     #[test]
     fn a_value_is_found_by_every_address_inside_and_none_outside() {
@@ -132,9 +143,9 @@ mod tests {
         let targets = Targets::new(all);
         let groups = |value| targets.find(value).map(|at| targets.group(at));
         let groups = |value| groups(base + value).collect::<Vec<_>>();
-        assert_eq!((groups(0), groups(9)), (vec![0, 1], vec![0, 1]));
-        assert_eq!((groups(10), groups(25)), (vec![0], vec![0, 2]));
-        assert_eq!((groups(95), groups(105)), (vec![0, 3], vec![3]));
+        assert_eq!((groups(0), groups(9)), (vec![1, 0], vec![1, 0]));
+        assert_eq!((groups(10), groups(25)), (vec![0], vec![2, 0]));
+        assert_eq!((groups(95), groups(105)), (vec![3, 0], vec![3]));
         assert_eq!((groups(110), groups(120)), (vec![4], vec![]));
     }
 }
