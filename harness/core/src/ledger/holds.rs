@@ -26,6 +26,8 @@ pub(super) enum TableChange {
 #[derive(Debug, Default)]
 pub(super) struct SharedObjects {
     all: FxHashMap<Key, SharedObject>,
+    /// Whether any object was opened again, which is rare.
+    was_any_reopened: bool,
     /// The changes that the table must make now, in this order.
     pub(super) changes: Vec<TableChange>,
 }
@@ -81,7 +83,8 @@ impl SharedObjects {
     /// Returns the records of the earlier calls for objects that were opened more than once and are
     /// still open.
     pub(super) fn earlier(&self) -> impl Iterator<Item = &Record> {
-        let held = self.all.values().filter(|object| object.count != 0);
+        let all = self.was_any_reopened.then(|| self.all.values());
+        let held = all.into_iter().flatten().filter(|object| object.count != 0);
         held.flat_map(|object| &object.earlier)
     }
 
@@ -105,6 +108,7 @@ impl SharedObjects {
             object.count += 1;
             self.changes
                 .push(TableChange::Entered(record, Entering::New));
+            self.was_any_reopened = true;
         }
     }
 
