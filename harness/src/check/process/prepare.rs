@@ -1,7 +1,7 @@
 //! Prepares a process for its checks: begins the recording, intercepts the driver, accepts reports
 //! from other sources, and runs the process's `#[warmup]` functions.
 
-use std::thread;
+use std::{mem, thread};
 
 use crate::api::{self, MissedBefore};
 use crate::capture::{self, record};
@@ -74,8 +74,9 @@ fn run_all() -> Result<(), String> {
     for warmup in registry::warmups() {
         let thread = thread::Builder::new().name(warmup.path.to_owned());
         let thread = thread.spawn(|| {
-            // What exists before every check belongs to no scope.
-            let _token = Token::of_any_check();
+            // What exists before every check belongs to no scope. The thread keeps the token, because
+            // destructors of its thread-locals may create something as well.
+            mem::forget(Token::of_any_check());
             (warmup.run)();
         });
         let end = thread
