@@ -52,7 +52,8 @@ impl Probe for Silent {
     fn empty_cache(&self, _: Place) {}
 }
 
-/// A probe with the name of a known allocator. It cannot list segments.
+/// A probe with the name of a known allocator. It cannot list segments, and starts the thread on
+/// which its allocator works.
 struct CubeCl;
 
 static CUBECL: CubeCl = CubeCl;
@@ -64,6 +65,7 @@ impl Probe for CubeCl {
     }
 
     fn places(&self) -> Vec<Place> {
+        Self::run(|| ());
         Vec::new()
     }
 
@@ -115,18 +117,12 @@ impl Probe for Rmm {
     fn empty_cache(&self, _: Place) {}
 }
 
-/// A probe that starts the thread on which its allocator does all work, as cubecl's does.
-struct Remote;
-
-static REMOTE: Remote = Remote;
-gpu_leak_check::probe!(&REMOTE);
-
-/// The allocator of [`Remote`].
+/// An allocator that does all work on the thread that [`CubeCl`] starts.
 static REMOTE_BLOCKS: Source = Source::new("remote", &[]);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-impl Remote {
+impl CubeCl {
     /// Runs `job` on the allocator's thread, and waits for it.
     fn run(job: impl FnOnce() + Send + 'static) {
         static JOBS: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
@@ -145,31 +141,6 @@ impl Remote {
         jobs.send(Box::new(job)).expect("a running thread");
         end.recv().expect("the job has run");
     }
-}
-
-impl Probe for Remote {
-    fn name(&self) -> &'static str {
-        "remote"
-    }
-
-    fn places(&self) -> Vec<Place> {
-        Self::run(|| ());
-        Vec::new()
-    }
-
-    fn allocated(&self, _: Place) -> u64 {
-        0
-    }
-
-    fn reserved(&self, _: Place) -> u64 {
-        0
-    }
-
-    fn segments(&self, _: Place) -> Vec<Segment> {
-        Vec::new()
-    }
-
-    fn empty_cache(&self, _: Place) {}
 }
 
 /// Functions with the names of those in cubecl's allocator.
@@ -374,7 +345,7 @@ fn a_probe_that_panics_fails_the_check_that_reads_it() {
 #[ignore = "run in a process of its own"]
 #[test]
 fn works_on_the_thread_of_a_probe() {
-    Remote::run(|| {
+    CubeCl::run(|| {
         REMOTE_BLOCKS.allocated(Place::named("remote:0"), 1 << 40, 8);
         REMOTE_BLOCKS.freed(1 << 40);
     });
@@ -385,7 +356,7 @@ fn works_on_the_thread_of_a_probe() {
 #[test]
 fn keeps_a_block_on_the_thread_of_a_probe() {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 40);
-    Remote::run(|| {
+    CubeCl::run(|| {
         let address = NEXT.fetch_add(8, Ordering::Relaxed);
         REMOTE_BLOCKS.allocated(Place::named("remote:0"), address, 8);
     });
