@@ -95,17 +95,13 @@ impl Modules {
             };
             match modules.last_mut().filter(continues) {
                 Some(module) if mapping.executable => {
-                    module.pages.end = end;
-                    module.modified = modified(Path::new(mapping.name));
+                    (module.pages.end, module.modified) = (end, modified(mapping.name));
                 }
                 Some(_) => {}
                 None => modules.push(Module {
                     path: path.to_owned(),
                     inode: mapping.inode,
-                    modified: match mapping.executable {
-                        true => modified(Path::new(mapping.name)),
-                        false => None,
-                    },
+                    modified: mapping.executable.then(|| modified(mapping.name)).flatten(),
                     pages: start..if mapping.executable { end } else { start },
                 }),
             }
@@ -208,7 +204,7 @@ fn path_of(name: &str) -> &Path {
     Path::new(name.strip_suffix(" (deleted)").unwrap_or(name))
 }
 
-fn modified(file: &Path) -> Option<SystemTime> {
+fn modified(file: impl AsRef<Path>) -> Option<SystemTime> {
     fs::metadata(file).ok()?.modified().ok()
 }
 

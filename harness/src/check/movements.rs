@@ -158,7 +158,7 @@ impl<'ledger> MovementsReader<'ledger> {
         }
     }
 
-    /// Adds what happened to the record under `key`. `began` is the time at which the call that has
+    /// Adds the change of the record under `key`. `began` is the time at which the call that has
     /// just ended began, if that call was to free this key.
     fn look_at(&mut self, key: Key, began: Option<u64>) {
         let is = self.ledger.get(&key);

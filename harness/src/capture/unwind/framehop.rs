@@ -189,10 +189,10 @@ impl<'a> StackWalk<'a> {
 
     /// Whether the caller of a frame can be determined: the words on which it depends are on this
     /// stack, and the return address is in readable memory, as the exact unwinder expects. The frame
-    /// consists of its address, its stack pointer and its frame pointer. Returns `true` for a
+    /// consists of its stack pointer, its address and its frame pointer. Returns `true` for a
     /// thread's first frame.
     pub(super) fn has_caller(&mut self, frame: [usize; 3]) -> bool {
-        let [address, stack_pointer, frame_pointer] = frame.map(|it| it as u64);
+        let [stack_pointer, address, frame_pointer] = frame.map(|it| it as u64);
         let Some(at) = FrameAddress::from_return_address(address) else {
             return true;
         };

@@ -170,7 +170,7 @@ fn exact_walk(from: usize, mut walk: Option<quick::StackWalk<'_>>) -> Frames {
         walk.is_none_or(|walk| walk.has_caller(frame))
     };
     trace(|stack, address, frame_pointer| {
-        stack < from || frames.push(address) && has_caller([address, stack, frame_pointer])
+        stack < from || frames.push(address) && has_caller([stack, address, frame_pointer])
     });
     // A thread's outermost frame may have no return address.
     while frames.as_slice().last() == Some(&0) {

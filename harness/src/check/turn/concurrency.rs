@@ -131,7 +131,7 @@ static ARRIVED: AtomicU64 = AtomicU64::new(0);
 static ENDING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Whether this thread ends after its check.
+    /// Whether libtest has started this thread for one test, so that it ends after its check.
     static IS_LIBTESTS: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread is running a check.
     static IS_RUNNER: Cell<bool> = const { Cell::new(false) };
@@ -331,8 +331,8 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     Some(others.nth(own as usize).is_none())
 }
 
-/// Whether a thread of libtest whose check has ended still exists. What such a thread frees at its
-/// end, or does not, must not be taken for the work of another test.
+/// Whether a thread of libtest still exists although its check has ended. Until it ends, destructors
+/// of its thread-locals may free or allocate something.
 fn is_any_ending() -> bool {
     let mut ending = locked(&ENDING);
     ending.retain(|thread| can_act(*thread));
